@@ -1,0 +1,4 @@
+"""Benchmarks: one file per table of the paper.
+
+A plug-in defines `run(model, data, protocol, ...) -> Report`.
+"""

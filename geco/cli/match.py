@@ -1,0 +1,217 @@
+"""`geco match`, `geco transfer`, `geco heatmap`: two photographs → matches and a picture."""
+
+import csv
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from geco.cli import _options as options
+from geco.config.matching import MatchSettings
+
+if TYPE_CHECKING:
+    from geco.model import Geco
+    from geco.types import FeatureMap, Matches
+    from geco.viz import Picture
+
+DEFAULTS = MatchSettings()
+Mode = Annotated[Literal["nearest", "soft", "transport"], typer.Option(help="How the place is chosen.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the matches as JSON.")]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Print the matches as CSV.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command(rich_help_panel="Photographs")(match)
+    app.command(rich_help_panel="Photographs")(transfer)
+    app.command(rich_help_panel="Photographs")(heatmap)
+
+
+def match(
+    source: options.Source,
+    target: options.Target,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Picture to write (png, pdf, svg).")] = Path(
+        "match.png"
+    ),
+    limit: Annotated[int, typer.Option(min=1, help="Lines drawn at the most.")] = 60,
+    model: options.Model = None,
+    layer: options.Layer = None,
+    size: options.InputSize = None,
+    bin: options.Bin = None,
+    device: options.Device = "auto",
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+) -> None:
+    """Match two photographs: patches that are each other's most similar one.
+
+    Example: [b]geco match lion.jpg cheetah.jpg -o match.png[/b]
+    """
+    from geco import matching, viz
+
+    pictures = _read(source, target)
+    encoder, maps = _encode(pictures, model=model, layer=layer, size=size, device=device)
+    settings = _settings(encoder, bin=bin)
+    matches = matching.mutual(maps[0], maps[1], settings)
+    figure = viz.draw_matches(
+        pictures[0],
+        pictures[1],
+        matches,
+        limit=limit,
+        title=_title(encoder),
+        labels=(source.name, target.name),
+    )
+    _deliver(figure, output, matches, [], as_json=as_json, as_csv=as_csv)
+
+
+def transfer(
+    source: options.Source,
+    target: options.Target,
+    points: Annotated[
+        list[str] | None,
+        typer.Option("--points", "-p", help="x,y in pixels of the source; repeat, or quote several."),
+    ] = None,
+    points_file: Annotated[
+        Path | None, typer.Option(help="CSV with the columns x, y and perhaps name.")
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Picture to write.")] = Path("transfer.png"),
+    mode: Mode = DEFAULTS.mode,
+    model: options.Model = None,
+    layer: options.Layer = None,
+    size: options.InputSize = None,
+    bin: options.Bin = None,
+    device: options.Device = "auto",
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+) -> None:
+    """Carry points of one photograph to another; says which of them are not visible there.
+
+    Example: [b]geco transfer lion.jpg cheetah.jpg -p 107,66 -p 133,66 --json[/b]
+    """
+    from geco import api, matching, viz
+
+    places, names = options.read_points(points or [], points_file)
+    pictures = _read(source, target)
+    xy = api.as_points(places, _size(pictures[0]))
+    encoder, maps = _encode(pictures, model=model, layer=layer, size=size, device=device)
+    settings = _settings(encoder, bin=bin, mode=mode)
+    matches = matching.transfer(maps[0], maps[1], xy, settings)
+    figure = viz.draw_transfer(
+        pictures[0],
+        pictures[1],
+        matches,
+        names=names,
+        title=_title(encoder),
+        labels=(source.name, target.name),
+    )
+    _deliver(figure, output, matches, names, as_json=as_json, as_csv=as_csv)
+
+
+def heatmap(
+    source: options.Source,
+    target: options.Target,
+    point: Annotated[str, typer.Option("--point", "-p", help="x,y in pixels of the source.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Picture to write.")] = Path("heatmap.png"),
+    model: options.Model = None,
+    layer: options.Layer = None,
+    size: options.InputSize = None,
+    bin: options.Bin = None,
+    device: options.Device = "auto",
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+) -> None:
+    """Show how similar every pixel of the target is to one point of the source.
+
+    Example: [b]geco heatmap lion.jpg cheetah.jpg --point 107,66[/b]
+    """
+    from geco import api, matching, viz
+
+    places, _ = options.read_points([point], None)
+    if len(places) != 1:
+        raise ValueError(f"--point takes one x,y, got {len(places)}")
+    pictures = _read(source, target)
+    xy = api.as_points(places, _size(pictures[0]))
+    encoder, maps = _encode(pictures, model=model, layer=layer, size=size, device=device)
+    settings = _settings(encoder, bin=bin)
+    ready = matching.prepare(maps[1], settings)
+    heat = matching.score_maps(matching.queries(maps[0], xy, settings), ready)[0]
+    matches = matching.transfer(maps[0], ready, xy, settings)
+    figure = viz.draw_heatmap(
+        pictures[0],
+        pictures[1],
+        places[0],
+        heat,
+        bin=settings.bin,
+        title=_title(encoder),
+        labels=(source.name, target.name),
+    )
+    _deliver(figure, output, matches, [], as_json=as_json, as_csv=as_csv)
+
+
+# --- what the commands share ------------------------------------------------------------------------------------------
+
+
+def _read(source: Path, target: Path) -> "tuple[Picture, Picture]":
+    """Both pictures; they are read, and points checked, before the model is loaded: a typo costs no waiting."""
+    from geco import images
+
+    return images.read(source), images.read(target)
+
+
+def _size(picture: "Picture") -> tuple[int, int]:
+    return picture.shape[-2], picture.shape[-1]
+
+
+def _encode(
+    pictures: "tuple[Picture, Picture]", *, model: str | None, **choice: Any
+) -> "tuple[Geco, list[FeatureMap]]":
+    encoder = options.load_model(model, **choice)
+    with options.timed("encoding two images"):
+        return encoder, encoder.extract_batch(pictures)
+
+
+def _settings(encoder: "Geco", *, bin: float | None, mode: Any = DEFAULTS.mode) -> MatchSettings:
+    return MatchSettings(mode=mode, bin=encoder.config.bin if bin is None else bin)
+
+
+def _title(encoder: "Geco") -> str:
+    return encoder.name if encoder.adapted else f"{encoder.name} (bare backbone)"
+
+
+def _deliver(
+    figure: Any, output: Path, matches: "Matches", names: list[str], *, as_json: bool, as_csv: bool
+) -> None:
+    from geco import viz
+
+    if as_json and as_csv:
+        raise ValueError("choose one of --json and --csv")
+    viz.save(figure, output)
+    rows = _rows(matches, names)
+    if as_json:
+        json.dump(rows, sys.stdout, indent=1)
+        sys.stdout.write("\n")
+    elif as_csv:
+        table = csv.DictWriter(
+            sys.stdout, list(rows[0]) if rows else ["source_x", "source_y"], lineterminator="\n"
+        )
+        table.writeheader()
+        table.writerows(rows)
+    hidden = sum(not row["visible"] for row in rows)
+    about = f"{len(rows)} matches" + (f", {hidden} not visible in the target" if hidden else "")
+    options.notes.print(f"{about}; picture: [b]{output}[/b]")
+
+
+def _rows(matches: "Matches", names: list[str]) -> list[dict[str, Any]]:
+    columns = (
+        matches.source.tolist(),
+        matches.target.tolist(),
+        matches.score.tolist(),
+        matches.visible.tolist(),
+    )
+    rows = []
+    for i, (start, end, score, visible) in enumerate(zip(*columns, strict=True)):
+        row = {"name": names[i]} if names else {}
+        place = {"source_x": start[0], "source_y": start[1], "target_x": end[0], "target_y": end[1]}
+        rows.append({**row, **place, "score": round(score, 6), "visible": visible})
+    return rows

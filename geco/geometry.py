@@ -1,0 +1,189 @@
+"""Coordinates: the only file that knows how pixels, patch cells and transformed images relate.
+
+Origin at the image's corner: pixel (column i, row j) covers [i, i+1) × [j, j+1) and its centre is (i + 0.5, j + 0.5).
+Patch cell (row r, column c) of an h × w grid covers the h-th and w-th share of the image in the same way.
+"""
+
+from dataclasses import replace
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from geco.types import Image, Keypoints, Size, Skeleton, View, Window
+
+# --- points and patch cells -------------------------------------------------------------------------------------------
+
+
+def resize_points(xy: Float[Tensor, "*b 2"], *, size: Size, to: Size) -> Float[Tensor, "*b 2"]:
+    """The same points after the image of `size` has been resized to `to`."""
+    return xy * xy.new_tensor([to[1] / size[1], to[0] / size[0]])
+
+
+def cells(xy: Float[Tensor, "*b 2"], *, size: Size, grid: Size) -> Int[Tensor, "*b"]:
+    """Row-major index of the patch cell that holds each point; points on or beyond the border count to the last."""
+    rows, columns = grid
+    column_row = resize_points(xy, size=size, to=grid).floor().long()
+    column = column_row[..., 0].clamp(0, columns - 1)
+    row = column_row[..., 1].clamp(0, rows - 1)
+    return row * columns + column
+
+
+def cell_centres(index: Int[Tensor, "*b"], *, size: Size, grid: Size) -> Float[Tensor, "*b 2"]:
+    """Centre, in pixels of an image of `size`, of the patch cells with these row-major indices."""
+    row = torch.div(index, grid[1], rounding_mode="floor")
+    centre = torch.stack([index - row * grid[1], row], dim=-1) + 0.5
+    return resize_points(centre, size=grid, to=size)
+
+
+def pixel_centres(index: Int[Tensor, "*b"], *, width: int) -> Float[Tensor, "*b 2"]:
+    """Centre of the pixels with these row-major indices."""
+    row = torch.div(index, width, rounding_mode="floor")
+    return torch.stack([index - row * width, row], dim=-1) + 0.5
+
+
+def sample(
+    values: Float[Tensor, "*b c h w"], xy: Float[Tensor, "*b k 2"], *, size: Size
+) -> Float[Tensor, "*b k c"]:
+    """Bilinear samples of a map at points of the image of `size` it describes; clamped beyond the outer centres."""
+    batch = values.shape[:-3]
+    unit = xy.to(values.dtype) * xy.new_tensor([2 / size[1], 2 / size[0]], dtype=values.dtype) - 1
+    read = functional.grid_sample(
+        values.flatten(0, -4) if batch else values[None],
+        (unit.flatten(0, -3) if batch else unit[None])[:, None],
+        align_corners=False,
+        padding_mode="border",
+    )  # (b, c, 1, k)
+    read = read[:, :, 0].mT
+    return read.unflatten(0, batch) if batch else read[0]
+
+
+def inside(xy: Float[Tensor, "*b 2"], *, size: Size) -> Bool[Tensor, "*b"]:
+    """Whether each point lies on the image."""
+    x, y = xy.unbind(-1)
+    return (x >= 0) & (y >= 0) & (x <= size[1]) & (y <= size[0])
+
+
+# --- pixels -----------------------------------------------------------------------------------------------------------
+
+
+def resize_image(image: Image, to: Size, *, mode: str = "bilinear") -> Float[Tensor, "*b 3 h2 w2"]:
+    """The image at another size (antialiased), floating point in its own range."""
+    batch = image.shape[:-3]
+    pixels = image if image.is_floating_point() else image.float()
+    pixels = pixels.flatten(0, -4) if batch else pixels[None]
+    resized = functional.interpolate(pixels, size=to, mode=mode, antialias=True, align_corners=False)
+    return resized.unflatten(0, batch) if batch else resized[0]
+
+
+def resize_labels(labels: Tensor, to: Size) -> Tensor:
+    """A mask or label map (*b, h, w) at another size: each new pixel takes the label under its centre."""
+    height, width = labels.shape[-2:]
+    rows = ((torch.arange(to[0], device=labels.device) + 0.5) * height / to[0]).long().clamp(max=height - 1)
+    columns = ((torch.arange(to[1], device=labels.device) + 0.5) * width / to[1]).long().clamp(max=width - 1)
+    return labels[..., rows[:, None], columns]
+
+
+# --- views: image, mask, parts, keypoints and box move together -------------------------------------------------------
+
+
+def flip_keypoints(keypoints: Keypoints, *, width: int, mirror: tuple[int, ...]) -> Keypoints:
+    """Keypoints of the mirrored image: x → width − x, and the left eye is now called the right one."""
+    order = torch.tensor(mirror, dtype=torch.long, device=keypoints.xy.device)
+    x, y = keypoints.xy.unbind(-1)
+    flipped = torch.stack([width - x, y], dim=-1)
+    return Keypoints(flipped[..., order, :], keypoints.visible[..., order])
+
+
+def flip(view: View, skeleton: Skeleton) -> View:
+    """The view in a mirror. Needs pixels, not files, and a skeleton whose mirror table is known."""
+    if skeleton.mirror is None:
+        raise ValueError("this category has no mirror table, so it cannot be flipped; give Skeleton.mirror")
+    width = view.size[1]
+    keypoints = view.keypoints
+    box = view.box
+    return replace(
+        view,
+        image=_pixels(view).flip(-1),
+        keypoints=keypoints and flip_keypoints(keypoints, width=width, mirror=skeleton.mirror),
+        box=None
+        if box is None
+        else torch.stack([width - box[..., 2], box[..., 1], width - box[..., 0], box[..., 3]], -1),
+        mask=None if view.mask is None else _mask(view).flip(-1),
+        parts=None if view.parts is None else view.parts.flip(-1),
+    )
+
+
+def crop(view: View, window: tuple[int, int, int, int]) -> View:
+    """The part of the view inside the whole-pixel window (x0, y0, x1, y1); keypoints outside become invisible.
+
+    A window that leaves the image is filled with the edge pixels (image) and background (mask, parts 0).
+    """
+    return replace(
+        frame(view, window),
+        image=cut(_pixels(view), window, beyond="edge"),
+        mask=None if view.mask is None else cut(_mask(view), window, beyond="zero"),
+        parts=None if view.parts is None else cut(view.parts, window, beyond="zero"),
+        window=None,
+    )
+
+
+def cut(pixels: Tensor, window: tuple[int, int, int, int], *, beyond: Literal["edge", "zero"]) -> Tensor:
+    """The pixels (*b, h, w) inside a window; where it leaves the image, the edge is repeated or zeros are put."""
+    x0, y0, x1, y1 = window
+    height, width = pixels.shape[-2:]
+    rows, columns = (torch.arange(a, b, device=pixels.device) for a, b in ((y0, y1), (x0, x1)))
+    inner = pixels[..., rows.clamp(0, height - 1)[:, None], columns.clamp(0, width - 1)]
+    if beyond == "edge":
+        return inner
+    on_image = ((rows >= 0) & (rows < height))[:, None] & (columns >= 0) & (columns < width)
+    return inner * on_image
+
+
+def frame(view: View, window: tuple[int, int, int, int]) -> View:
+    """The crop of an unread view: keypoints, box and size move now, image and mask when they are read."""
+    x0, y0, x1, y1 = window
+    if x1 <= x0 or y1 <= y0:
+        raise ValueError(f"a crop window needs x0 < x1 and y0 < y1, got {window}")
+    size = (y1 - y0, x1 - x0)
+    keypoints, box = view.keypoints, view.box
+    if keypoints is not None:
+        xy = keypoints.xy - keypoints.xy.new_tensor([x0, y0])
+        keypoints = Keypoints(xy, keypoints.visible & inside(xy, size=size))
+    if box is not None:
+        box = box - box.new_tensor([x0, y0, x0, y0])
+        x, y = box[..., 0::2].clamp(0, size[1]), box[..., 1::2].clamp(0, size[0])
+        box = torch.stack([x, y], -1).flatten(-2)
+    return replace(view, size=size, keypoints=keypoints, box=box, window=Window(window, view.size))
+
+
+def resize(view: View, to: Size, *, mode: str = "bilinear") -> View:
+    """The view at another size; the image becomes floating point in its own range."""
+    keypoints, box = view.keypoints, view.box
+    if keypoints is not None:
+        keypoints = Keypoints(resize_points(keypoints.xy, size=view.size, to=to), keypoints.visible)
+    if box is not None:
+        box = resize_points(box.unflatten(-1, (2, 2)), size=view.size, to=to).flatten(-2)
+    return replace(
+        view,
+        image=resize_image(_pixels(view), to, mode=mode),
+        size=to,
+        keypoints=keypoints,
+        box=box,
+        mask=None if view.mask is None else resize_labels(_mask(view), to),
+        parts=None if view.parts is None else resize_labels(view.parts, to),
+    )
+
+
+def _pixels(view: View) -> Tensor:
+    if not isinstance(view.image, Tensor):
+        raise ValueError(f"{view.image} has not been read; call images.load_view(view) first")
+    return view.image
+
+
+def _mask(view: View) -> Tensor:
+    if not isinstance(view.mask, Tensor):
+        raise ValueError("the mask has not been read; call images.load_view(view) first")
+    return view.mask

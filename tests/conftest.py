@@ -1,0 +1,58 @@
+"""Shape checks on while testing, and the small encoders and photographs that several test files use."""
+
+import os
+import pkgutil
+
+from jaxtyping import install_import_hook
+
+import geco
+
+# Settings are left out: they check their own values, with messages that tests read.
+CHECKED = [
+    module.name for module in pkgutil.iter_modules(geco.__path__) if module.name not in ("config", "cli")
+]
+install_import_hook([f"geco.{name}" for name in CHECKED], "shapecheck.check")
+
+import pytest  # noqa: E402
+import torch  # noqa: E402
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test may depend on a network
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _few_threads():
+    torch.set_num_threads(min(2, os.cpu_count() or 1))
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory):
+    """A small random DINOv2 in Hugging Face format: 2 blocks of 3 heads, 14-pixel patches."""
+    from transformers import Dinov2Config, Dinov2Model
+
+    torch.manual_seed(0)
+    config = Dinov2Config(
+        hidden_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=3,
+        image_size=56,
+        patch_size=14,
+        layerscale_value=0.5,
+    )
+    folder = tmp_path_factory.mktemp("tiny")
+    Dinov2Model(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def photo(tmp_path):
+    """Writes a photograph-like JPEG (smooth random colours) and returns its path."""
+    from PIL import Image
+
+    def write(name: str = "photo.jpg", size: tuple[int, int] = (120, 90), seed: int = 0):
+        generator = torch.Generator().manual_seed(seed)
+        noise = (torch.rand(6, 8, 3, generator=generator) * 255).byte().numpy()
+        path = tmp_path / name
+        Image.fromarray(noise).resize(size, Image.Resampling.BICUBIC).save(path)
+        return path
+
+    return write
