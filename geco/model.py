@@ -201,9 +201,12 @@ def choose_device(name: str) -> torch.device:
     """The device asked for; "auto" is CUDA, else Apple's GPU, else the CPU."""
     if name != "auto":
         try:
-            return torch.device(name)
-        except RuntimeError:
-            raise ValueError(f"device must be auto, cpu, cuda, cuda:N or mps, got {name!r}") from None
+            device = torch.device(name)
+            torch.empty(0, device=device)  # a device that torch knows may still not be on this machine
+        except (RuntimeError, AssertionError, NotImplementedError):
+            choices = "auto, cpu, cuda, cuda:N or mps"
+            raise ValueError(f"device must be {choices} and be on this machine, got {name!r}") from None
+        return device
     if torch.cuda.is_available():
         return torch.device("cuda")
     return torch.device("mps" if torch.backends.mps.is_available() else "cpu")

@@ -197,8 +197,7 @@ DEVICES = ["cpu", "cuda", "mps"]
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_every_device_at_hand_gives_the_cpus_features(tiny_folder, photo, device):
-    present = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if not present[device]:
+    if not present()[device]:
         pytest.skip(f"no {device} on this machine")
     path = photo()
     expected = Geco.from_pretrained(tiny_folder, device="cpu").extract(path).values
@@ -217,5 +216,13 @@ def test_half_precision_is_near_and_comes_back_as_float32(tiny_folder, photo, dt
 
 def test_auto_is_a_device_at_hand_and_nonsense_is_refused():
     assert choose_device("auto").type in DEVICES
-    with pytest.raises(ValueError, match="device must be auto, cpu, cuda"):
+    with pytest.raises(ValueError, match=r"device must be auto, cpu, cuda.*got 'gpu0'"):
         choose_device("gpu0")
+    absent = [name for name, there in present().items() if not there]
+    for name in absent:
+        with pytest.raises(ValueError, match="be on this machine"):
+            choose_device(name)
+
+
+def present():
+    return {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
