@@ -1,0 +1,56 @@
+"""Keypoint names and counterparts of the published datasets (keypoint_tables.json)."""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from geco.types import Skeleton
+
+
+@cache
+def skeletons(dataset: str) -> dict[str, Skeleton]:
+    """The skeleton of each category of a dataset."""
+    return {category: _skeleton(table) for category, table in _tables()[dataset].items()}
+
+
+def involution(count: int, pairs: Iterable[Sequence[int]]) -> tuple[int, ...]:
+    """The table that exchanges the two of each pair and leaves every other row where it is."""
+    table = list(range(count))
+    for i, j in pairs:
+        table[i], table[j] = j, i
+    return tuple(table)
+
+
+def unnamed(count: int) -> Skeleton:
+    """A skeleton of points without names or known counterparts; such a category is never flipped."""
+    return Skeleton(tuple(f"point {i + 1}" for i in range(count)), tuple(range(count)), None)
+
+
+@cache
+def _tables() -> dict[str, dict[str, Any]]:
+    table: dict[str, dict[str, Any]] = json.loads(
+        files("geco.datasets").joinpath("keypoint_tables.json").read_text()
+    )
+    return table
+
+
+def _skeleton(table: dict[str, Any]) -> Skeleton:
+    # A horizontal flip exchanges left and right; front and back are counterparts all the same (METHOD §12).
+    names, left_right, front_back = table["names"], table["left_right"], table.get("front_back", [])
+    return Skeleton(
+        tuple(names), involution(len(names), left_right + front_back), involution(len(names), left_right)
+    )
+
+
+_SIDES = {"left": "right", "right": "left", "l": "r", "r": "l"}
+
+
+def guess_twins(names: Sequence[str]) -> list[tuple[int, int]]:
+    """Rows whose names differ only in left/right or l/r as a word: left_eye, LeftEye, eye-left, L_Eye."""
+    words = [tuple(w.lower() for w in re.findall(r"[A-Z]?[a-z]+|[A-Z]+|\d+", name)) for name in names]
+    row = {word: i for i, word in enumerate(words)}
+    other = [row.get(tuple(_SIDES.get(w, w) for w in word), i) for i, word in enumerate(words)]
+    return [(i, j) for i, j in enumerate(other) if i < j and other[j] == i]

@@ -1,0 +1,162 @@
+"""Animal-Pose (Cao et al. 2019): dogs, cats, sheep, horses and cows with 20 keypoints, alone or in groups.
+
+    root/keypoints.json    root/images/<file>    root/masks/<what an annotation's field "mask" names>, if any
+
+There are no published splits or pairs. Ours: 70/15/15 % of the photographs by a hash of the file name, so
+that no photograph is in two splits and more photographs do not move the others; pairs are drawn with a seed.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from geco import geometry, images
+from geco.datasets._pairs import Pairs, draw, sharing
+from geco.datasets._parse import (
+    PIXEL_CENTRE,
+    choose,
+    field,
+    hashed_split,
+    keypoints,
+    mask_file,
+    numbers,
+    on_image,
+    read_json,
+    read_text,
+    squared,
+    tolerating,
+)
+from geco.datasets._tables import skeletons
+from geco.types import Keypoints, MaskFile, View
+
+SPLITS = ("train", "val", "test")
+PUBLISHED = {"all": {"photographs": 4608, "instances": 6117}}
+SHARES = {"train": 0.70, "val": 0.15, "test": 0.15}
+N_PAIRS = {"train": 20_000, "val": 1_000, "test": 2_000}
+
+
+def load(
+    root: str | Path,
+    split: str,
+    *,
+    n_pairs: int | None = None,
+    seed: int = 0,
+    species: str = "same",
+    crop: str = "none",
+    margin: float = 0.1,
+    min_keypoints: int = 3,
+    min_shared: int = 3,
+    min_box: float = 0.0,
+    min_on_mask: float = 0.0,
+    exclude: str | Path | None = None,
+    faults: list[str] | None = None,
+) -> Pairs:
+    """Pairs of animals in different photographs, of the same species or (`species="any"`) of any.
+
+    `crop="square"` shows only a square around each animal's box and a margin (a share of the box). Left out
+    are animals with fewer than `min_keypoints` visible, a box whose longer side is below `min_box` pixels, or
+    less than `min_on_mask` of the visible keypoints on the mask (reads every mask), and the photographs that
+    the file `exclude` names (one per line). `faults`: collects what is wrong and leaves it out.
+    """
+    root = Path(root)
+    choose(split, SPLITS, what="split")
+    choose(species, ("same", "any"), what="species")
+    choose(crop, ("none", "square"), what="crop")
+    unwanted = _names(Path(exclude)) if exclude else set()
+    views: list[View] = []
+    kinds: list[str] = []
+    with tolerating(faults):
+        for where, file, kind, record in _records(root, split):
+            if Path(file).stem in unwanted:
+                continue
+            with tolerating(faults):
+                view = _view(root, file, record, where)
+                if not _usable(view, min_keypoints=min_keypoints, min_box=min_box, min_on_mask=min_on_mask):
+                    continue
+                views.append(squared(view, margin=margin) if crop == "square" else view)
+                kinds.append(kind)
+    groups = [range(len(views))] if species == "any" else [_where(kinds, kind) for kind in sorted(set(kinds))]
+    count = N_PAIRS[split] if n_pairs is None else n_pairs
+    rows = draw(groups, count=count, seed=seed, fits=sharing(views, shared=min_shared))
+    categories = ["animal" if species == "any" else kinds[i] for i, _ in rows]
+    return Pairs(tuple(views), rows, categories, [skeletons("animalpose")["animal"]] * len(rows))
+
+
+def _records(root: Path, split: str) -> Iterator[tuple[str, str, str, Any]]:
+    """(where it stands, image file, species, annotation) of the animals of a split, in the file's order."""
+    path = root / "keypoints.json"
+    content = read_json(path, what="the annotations of Animal-Pose")
+    files = field(content, "images", dict, str(path))
+    kinds = {
+        field(entry, "id", int, f"{path}: categories"): field(entry, "name", str, f"{path}: categories")
+        for entry in field(content, "categories", list, str(path))
+    }
+    for number, record in enumerate(field(content, "annotations", list, str(path))):
+        where = f"{path}: annotations[{number}]"
+        image, kind = str(field(record, "image_id", int, where)), field(record, "category_id", int, where)
+        if image not in files:
+            raise ValueError(f"{where}: image_id {image} is not among the file's images")
+        if kind not in kinds:
+            raise ValueError(f"{where}: category_id {kind} is not among the file's categories")
+        if hashed_split(files[image], SHARES) == split:
+            yield where, files[image], kinds[kind], record
+
+
+def _view(root: Path, file: str, record: Any, where: str) -> View:
+    path = root / "images" / file
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such file; {where} needs it")
+    size = images.size_of(path)
+    box = numbers(field(record, "bbox", list, where), 4, f"{where}: bbox", form="[x0, y0, x1, y1]")
+    return View(
+        path,
+        size,
+        on_image(_keypoints(field(record, "keypoints", list, where), where), size),
+        torch.tensor(box),
+        _mask(root, record.get("mask"), where),
+        name=Path(file).stem,
+    )
+
+
+def _keypoints(rows: list[Any], where: str) -> Keypoints:
+    count = len(skeletons("animalpose")["animal"])
+    if len(rows) != count:
+        raise ValueError(f"{where}: expected {count} keypoints [x, y, visible], got {len(rows)}")
+    points = [
+        numbers(row, 3, f"{where}: keypoints[{i}]", form="[x, y, visible]") for i, row in enumerate(rows)
+    ]
+    # Clicks on whole pixels, counted from 0.
+    return keypoints([p[:2] for p in points], [p[2] > 0 for p in points], shift=PIXEL_CENTRE)
+
+
+def _mask(root: Path, name: str | None, where: str) -> MaskFile | None:
+    if name is None:
+        return None
+    mask = mask_file(root / "masks", name)
+    if mask is None:
+        raise FileNotFoundError(f"{root / 'masks' / name}: no such file; {where}: key 'mask' names it")
+    return mask
+
+
+def _usable(view: View, *, min_keypoints: int, min_box: float, min_on_mask: float) -> bool:
+    assert view.keypoints is not None
+    assert view.box is not None
+    visible = int(view.keypoints.visible.sum())
+    if visible < max(1, min_keypoints) or float((view.box[2:] - view.box[:2]).max()) < min_box:
+        return False
+    if min_on_mask <= 0 or not isinstance(view.mask, MaskFile):
+        return True
+    mask = images.read_mask(view.mask)
+    cells = geometry.cells(view.keypoints.xy[view.keypoints.visible], size=view.size, grid=view.size)
+    return float(mask.flatten()[cells].float().mean()) >= min_on_mask
+
+
+def _names(path: Path) -> set[str]:
+    lines = read_text(path, what="one image name per line").splitlines()
+    return {Path(line.strip()).stem for line in lines if line.strip()}
+
+
+def _where(kinds: list[str], kind: str) -> list[int]:
+    return [i for i, other in enumerate(kinds) if other == kind]

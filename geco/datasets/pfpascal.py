@@ -1,0 +1,161 @@
+"""PF-PASCAL (Ham et al. 2018): pairs of PASCAL VOC images of 20 classes, in the usual 2,940/308/299 split.
+
+    root/{train,val,test}_pairs_pf_pascal.csv    root/JPEGImages/<image>.jpg
+    root/Annotations/<class>/<image>.mat         (root may be the folder above PF-dataset-PASCAL)
+
+Rows that carry keypoints (columns XA, YA, XB, YB) are taken as they are; for the others the points are those
+of the .mat files, where row i is the same point in every image of a class. The points have no names: none has
+a counterpart, and augmentation flips nothing. A row with flip = 1 shows both images mirrored.
+
+The points were marked on images whose longest side is 300 pixels, as the release has them. Copies of the
+dataset with the larger images of PASCAL VOC exist; there the points are scaled with the image.
+"""
+
+import csv
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from geco import geometry, images
+from geco.datasets._pairs import PairBuilder, Pairs
+from geco.datasets._parse import (
+    MATLAB_CENTRE,
+    VOC_CLASSES,
+    choose,
+    keypoints,
+    mask_file,
+    matlab,
+    number,
+    read_text,
+    tolerating,
+)
+from geco.types import Keypoints, View, Window
+
+SPLITS = ("train", "val", "test")
+PUBLISHED = {"train": {"pairs": 2940}, "val": {"pairs": 308}, "test": {"pairs": 299}}
+MARKED_SIDE = 300  # pixels: the longest side of the images on which the points were marked
+_COLUMNS = ("source_image", "target_image", "class")
+_POINTS = ("XA", "YA", "XB", "YB")
+
+
+def load(
+    root: str | Path, split: str, *, masks: str | Path | None = None, faults: list[str] | None = None
+) -> Pairs:
+    """Pairs in the order of the csv file; one photograph has the same name in all its pairs.
+
+    `masks`: a folder of VOC class masks, `<image>.png`. `faults`: collects what is wrong and leaves those
+    pairs out, instead of raising.
+    """
+    root = Path(root)
+    choose(split, SPLITS, what="split")
+    root = root / "PF-dataset-PASCAL" if (root / "PF-dataset-PASCAL").is_dir() else root
+    builder = PairBuilder(partial(_view, root, Path(masks) if masks else None), faults)
+    with tolerating(faults):
+        for where, cells in _rows(root / f"{split}_pairs_pf_pascal.csv"):
+            with tolerating(faults):
+                category = _category(cells, where)
+                _check_points(cells, where)
+                flip = cells.get("flip", "0").strip()
+                source, target = (
+                    (category, Path(cells[image]).name, flip, cells.get(x, ""), cells.get(y, ""))
+                    for image, x, y in (("source_image", "XA", "YA"), ("target_image", "XB", "YB"))
+                )
+                builder.add(source, target, category)
+    return builder.pairs()
+
+
+# --- the table --------------------------------------------------------------------------------------
+
+
+def _rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """(where it stands, cells by column) of each pair."""
+    reader = csv.DictReader(read_text(path, what="a table source_image,target_image,class,…").splitlines())
+    columns = reader.fieldnames or ()
+    for column in _COLUMNS:
+        if column not in columns:
+            raise ValueError(
+                f"{path}:1: column {column!r} is missing; found {', '.join(columns) or 'nothing'}"
+            )
+    for cells in reader:
+        yield f"{path}:{reader.line_num}", cells
+
+
+def _category(cells: dict[str, str], where: str) -> str:
+    if None in cells or None in cells.values():
+        raise ValueError(
+            f"{where}: expected {len(cells)} cells ({', '.join(map(str, cells))}); is the line cut short?"
+        )
+    kind = cells["class"].strip()
+    if not kind.isdigit() or not 1 <= int(kind) <= len(VOC_CLASSES):
+        raise ValueError(f"{where}: class should be a number from 1 to {len(VOC_CLASSES)}, got {kind!r}")
+    return VOC_CLASSES[int(kind) - 1]
+
+
+def _check_points(cells: dict[str, str], where: str) -> None:
+    """Whether the row's points, if the table has columns for them, are numbers and equally many."""
+    if not all(column in cells for column in _POINTS):
+        return
+    lengths = [len([number(v, where, what=column) for v in cells[column].split(";")]) for column in _POINTS]
+    if len(set(lengths)) > 1:
+        raise ValueError(f"{where}: XA, YA, XB, YB differ in length: {', '.join(map(str, lengths))}")
+
+
+# --- one image --------------------------------------------------------------------------------------
+
+
+def _view(root: Path, masks: Path | None, category: str, file: str, flip: str, x: str, y: str) -> View:
+    """The view with the csv's points or, if there are none, those of its .mat file.
+
+    The box is the .mat file's; where only the csv is at hand, the extent of its points.
+    """
+    path = root / "JPEGImages" / file
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such file; the list of pairs names it")
+    size = images.size_of(path)
+    points, box = None, None
+    if x:
+        xy = list(zip(map(float, x.split(";")), map(float, y.split(";")), strict=True))
+        # Marked in MATLAB, where the centre of the first pixel is (1, 1).
+        points = keypoints(xy, [True] * len(xy), shift=MATLAB_CENTRE)
+        box = torch.cat([points.xy.amin(0), points.xy.amax(0)])
+    if points is None or _annotation(root, category, file).is_file():
+        marked, box = _marked(root, category, file)
+        points = points or marked
+    assert box is not None
+    scale = max(size) / MARKED_SIDE
+    points = Keypoints(points.xy * scale, points.visible)
+    mask = mask_file(masks, f"{path.stem}.png", label=VOC_CLASSES.index(category) + 1)
+    view = View(path, size, points, box * scale, mask, name=path.stem)
+    return _mirrored(view) if flip == "1" else view
+
+
+def _annotation(root: Path, category: str, file: str) -> Path:
+    return root / "Annotations" / category / Path(file).with_suffix(".mat").name
+
+
+def _marked(root: Path, category: str, file: str) -> tuple[Keypoints, torch.Tensor]:
+    """All points of the image's class, those not marked in this image invisible, and its box."""
+    path = _annotation(root, category, file)
+    rows, box = matlab(path, "kps"), matlab(path, "bbox")
+    if rows.ndim != 2 or rows.shape[1] != 2 or box.size != 4:
+        raise ValueError(f"{path}: expected kps n×2 and bbox 1×4, got {rows.shape} and {box.shape}")
+    visible = [bool(seen) for seen in (rows == rows).all(1)]  # NaN: not marked in this image
+    return keypoints(rows.tolist(), visible, shift=MATLAB_CENTRE), torch.tensor(box.reshape(4).tolist())
+
+
+def _mirrored(view: View) -> View:
+    """The view in a mirror, when it is read. Both images of the row are, so row i still is the same point."""
+    height, width = view.size
+    assert view.keypoints is not None
+    assert view.box is not None
+    same = tuple(range(len(view.keypoints.visible)))
+    return replace(
+        view,
+        keypoints=geometry.flip_keypoints(view.keypoints, width=width, mirror=same),
+        box=torch.stack([width - view.box[2], view.box[1], width - view.box[0], view.box[3]]),
+        name=f"{view.name}@mirrored",
+        window=Window((0, 0, width, height), view.size, flipped=True),
+    )
