@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.installed
 .PHONY: demo test check bench docs clean
 
 demo: $(STAMP)  ## pictures of points of one animal found on another
-	$(BIN)/geco gallery --output geco-gallery
+	$(BIN)/geco gallery --out geco-gallery
 
 test: $(STAMP) check wheel-test  ## everything continuous integration runs
 

@@ -1,6 +1,7 @@
 """The command line: the only place that assembles datasets, models and pictures.
 
-A file in this folder is a command (or a group of them): it defines `add_to(app)`. Nothing heavier than typer and rich
+A file in this folder is a command (or a group of them): it defines `add_to(app)` and the `PANEL` of the help page that
+it belongs to. Nothing heavier than typer and rich
 is imported until a command runs, so `geco --help` answers at once.
 """
 
@@ -13,6 +14,7 @@ from rich.text import Text
 
 from geco import plugins
 
+PANELS = ("Photographs", "Measuring", "Data and training", "About")  # of the help page, from top to bottom
 INTERRUPTED = 130  # what a shell expects after Ctrl-C
 
 
@@ -28,8 +30,9 @@ def build() -> typer.Typer:
         add_completion=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    for name in plugins.names("cli"):
-        plugins.find("cli", name).add_to(app)
+    commands = [plugins.find("cli", name) for name in plugins.names("cli")]
+    for command in sorted(commands, key=lambda command: PANELS.index(command.PANEL)):
+        command.add_to(app)
     return app
 
 

@@ -13,6 +13,8 @@ from geco import plugins
 if TYPE_CHECKING:
     from geco.cli._data_check import SplitCount
 
+PANEL = "Data and training"
+
 COUNTED = ("photographs", "instances", "pairs", "listed")  # what a dataset may have published totals of
 LABELS = {"listed": "images of the list"}
 MOST_FAULTS = 20  # shown in the terminal; --json has them all
@@ -30,7 +32,7 @@ def add_to(app: typer.Typer) -> None:
     group.command("list")(list_datasets)
     group.command("check")(check)
     group.command("prepare")(prepare)
-    app.add_typer(group, name="data")
+    app.add_typer(group, name="data", rich_help_panel=PANEL)
 
 
 def list_datasets(as_json: Json = False) -> None:
@@ -68,7 +70,7 @@ def check(
     show: Annotated[
         int, typer.Option(min=0, help="Draw N pairs of each split, with keypoints and masks.")
     ] = 0,
-    out: Annotated[Path, typer.Option(help="Folder of these pictures.")] = Path("data-check"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of these pictures.")] = Path("data-check"),
     fast: Annotated[
         bool, typer.Option("--fast", help="Only look whether files are there, do not read them.")
     ] = False,

@@ -7,16 +7,18 @@ import typer
 
 from geco.cli import _options as options
 
+PANEL = "Photographs"
+
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(rich_help_panel="Photographs")(features)
+    app.command(rich_help_panel=PANEL)(features)
 
 
 def features(
     image: Annotated[Path, typer.Argument(help="Image.", show_default=False)],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write.", show_default="IMAGE.safetensors")
+        Path | None, typer.Option("--out", "-o", help="File to write.", show_default="IMAGE.safetensors")
     ] = None,
     unit: Annotated[bool, typer.Option("--unit", help="Descriptors of length one.")] = False,
     model: options.Model = None,

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from geco.model import Geco
 
+PANEL = "About"
+
 # They ship in the wheel of gradio, which is looked up but never imported.
 PHOTOGRAPHS = {
     "cheetah": "media_assets/images/cheetah1.jpg",
@@ -54,11 +56,11 @@ class Exhibit:
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(rich_help_panel="About")(gallery)
+    app.command(rich_help_panel=PANEL)(gallery)
 
 
 def gallery(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write.")] = Path("geco-gallery"),
+    output: Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")] = Path("geco-gallery"),
     model: options.Model = None,
     layer: options.Layer = None,
     size: options.InputSize = None,

@@ -11,12 +11,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+PANEL = "About"
+
 PACKAGES = ("torch", "transformers", "peft", "safetensors", "numpy", "pillow", "accelerate", "kornia")
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(rich_help_panel="About")(info)
+    app.command(rich_help_panel=PANEL)(info)
 
 
 def info(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:

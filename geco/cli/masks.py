@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from geco.segmenters import Segmenter
     from geco.types import View
 
+PANEL = "Data and training"
+
 DEFAULT = MaskSettings()
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="masks")(masks)
+    app.command(name="masks", rich_help_panel=PANEL)(masks)
 
 
 def masks(
@@ -31,7 +33,8 @@ def masks(
         typer.Option(help=f"sam: folder or hub name (default {DEFAULT.sam}); u2net: an .onnx file."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the masks (default masks/<dataset>-<maker>).")
+        Path | None,
+        typer.Option("--out", "-o", help="Folder of the masks (default masks/<dataset>-<maker>)."),
     ] = None,
     split: Annotated[
         list[str] | None, typer.Option(help="Only this split; may be given several times (default all).")

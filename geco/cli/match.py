@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from geco.types import FeatureMap, Matches
     from geco.viz import Picture
 
+PANEL = "Photographs"
+
 DEFAULTS = MatchSettings()
 Mode = Annotated[Literal["nearest", "soft", "transport"], typer.Option(help="How the place is chosen.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the matches as JSON.")]
@@ -24,15 +26,15 @@ AsCsv = Annotated[bool, typer.Option("--csv", help="Print the matches as CSV.")]
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command(rich_help_panel="Photographs")(match)
-    app.command(rich_help_panel="Photographs")(transfer)
-    app.command(rich_help_panel="Photographs")(heatmap)
+    app.command(rich_help_panel=PANEL)(match)
+    app.command(rich_help_panel=PANEL)(transfer)
+    app.command(rich_help_panel=PANEL)(heatmap)
 
 
 def match(
     source: options.Source,
     target: options.Target,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Picture to write (png, pdf, svg).")] = Path(
+    output: Annotated[Path, typer.Option("--out", "-o", help="Picture to write (png, pdf, svg).")] = Path(
         "match.png"
     ),
     limit: Annotated[int, typer.Option(min=1, help="Lines drawn at the most.")] = 60,
@@ -75,7 +77,7 @@ def transfer(
     points_file: Annotated[
         Path | None, typer.Option(help="CSV with the columns x, y and perhaps name.")
     ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Picture to write.")] = Path("transfer.png"),
+    output: Annotated[Path, typer.Option("--out", "-o", help="Picture to write.")] = Path("transfer.png"),
     mode: Mode = DEFAULTS.mode,
     model: options.Model = None,
     layer: options.Layer = None,
@@ -112,7 +114,7 @@ def heatmap(
     source: options.Source,
     target: options.Target,
     point: Annotated[str, typer.Option("--point", "-p", help="x,y in pixels of the source.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Picture to write.")] = Path("heatmap.png"),
+    output: Annotated[Path, typer.Option("--out", "-o", help="Picture to write.")] = Path("heatmap.png"),
     model: options.Model = None,
     layer: options.Layer = None,
     size: options.InputSize = None,
