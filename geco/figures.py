@@ -16,12 +16,9 @@ from matplotlib.patches import Patch
 from torch import Tensor
 
 Picture = UInt8[Tensor, "3 _ _"] | Float[Tensor, "3 _ _"]  # sides differ from picture to picture
-MATCH, TWIN, QUERY = (
-    "#2a9d4a",
-    "#d1342f",
-    "#f2b705",
-)  # green: the truth; red: its twin; yellow: what was asked or found
-CASE_COLOURS = {"11": "#d1342f", "10": "#f2b705", "1x": "#7aa6c2"}
+# Of Okabe and Ito's palette, told apart with every common colour blindness; match and twin differ in shape as well.
+MATCH, TWIN, QUERY = "#009E73", "#D55E00", "#F0E442"
+CASE_COLOURS = {"11": "#D55E00", "10": "#E69F00", "1x": "#56B4E9"}
 MEANING = {"11": "match and twin visible", "10": "match visible, twin hidden", "01": "only the twin visible"}
 CASE_NAMES = {"11": "twin visible (11)", "10": "twin hidden (10)", "1x": "no twin (1x)"}
 
@@ -80,7 +77,7 @@ def confusion(
     *,
     title: str = "",
 ) -> Figure:
-    """Confusion matrix, predicted vertical and true horizontal; twin pairs are bracketed in red."""
+    """Confusion matrix, predicted vertical and true horizontal; twin pairs are bracketed."""
     number = len(names)
     figure, axes = _canvas(2 + 0.3 * number, 1.6 + 0.3 * number, title)
     picture = axes.imshow(matrix.cpu().numpy(), cmap="viridis", vmin=0)
@@ -134,14 +131,14 @@ def sheet(examples: Sequence[Example], *, title: str = "") -> Figure:
         _mark(row[0], example.query, QUERY, "o")
         for axes in row[1:]:
             _mark(axes, example.match, MATCH, "o")
-            _mark(axes, example.twin, TWIN, "o")
+            _mark(axes, example.twin, TWIN, "s")
         _mark(row[2], example.predicted, QUERY, "x")
         row[0].set_ylabel(example.caption)
         for axes in row:
             axes.set_xticks([])
             axes.set_yticks([])
     for axes, name in zip(
-        grid[0], ("source: query", "target: match, twin", "similarity, prediction ×"), strict=True
+        grid[0], ("source: query", "target: match ●, twin ■", "similarity, prediction ×"), strict=True
     ):
         axes.set_title(name, fontsize=9)
     return figure
@@ -200,5 +197,5 @@ def _mark(axes: Any, point: Float[Tensor, "2"] | None, colour: str, shape: str) 
     """A point with corner origin; imshow puts pixel centres on whole numbers, half a pixel away."""
     if point is not None:
         x, y = (float(value) - 0.5 for value in point)
-        edge = {"markeredgecolor": "white"} if shape == "o" else {"markeredgewidth": 2}
+        edge = {"markeredgecolor": "white"} if shape != "x" else {"markeredgewidth": 2}
         axes.plot([x], [y], shape, color=colour, markersize=8, **edge)
