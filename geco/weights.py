@@ -10,12 +10,14 @@ import json
 import logging
 import os
 import shutil
+import socket
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import torch
 from platformdirs import user_cache_dir
@@ -29,6 +31,7 @@ logger = logging.getLogger("geco")
 
 ASSETS = Path(__file__).parent / "assets"
 ADAPTER_FILES = ("geco.json", "adapter_config.json", "adapter_model.safetensors")
+RUN_MODELS = ("best", "last")  # subfolders of a training run, the first that is there is taken
 DEFAULT_SIZE, DEFAULT_BIN = EncoderConfig().size, EncoderConfig().bin
 
 
@@ -153,10 +156,49 @@ def _place(location: str, *, source: Source | None = None, note: str = "") -> Pl
 
 
 def _on_hub(hub: str, source: Source | None) -> Place:
+    folder = fetch(hub, ["config.json", "model.safetensors"])
+    if folder is not None and not list(folder.glob("*.safetensors")):
+        folder = fetch(hub, ["config.json", "pytorch_model.bin"])  # older repositories have nothing else
+    if folder is None or not (folder / "config.json").is_file():
+        raise OSError(f"{hub} is not in the local hub cache and could not be fetched. {WAYS_OUT}")
+    return _place(str(folder), source=source, note=f"from the model hub, {hub}")
+
+
+def fetch(hub: str, files: list[str]) -> Path | None:
+    """The folder of these files of a hub repository, from the local cache if it has them; None if they cannot be had.
+
+    The hub is asked only if it can be reached: its own client would retry for half a minute.
+    """
+    from huggingface_hub import snapshot_download
+
     try:
-        return _place(hub, source=source, note=f"from the model hub, {hub}")
-    except (OSError, ConnectionError) as error:
-        raise OSError(f"{hub} is not in the local hub cache and could not be fetched. {WAYS_OUT}") from error
+        folder = Path(snapshot_download(hub, allow_patterns=files, local_files_only=True))
+        if all(list(folder.glob(file)) for file in files):
+            return folder
+    except OSError:
+        pass
+    if not hub_is_reachable():
+        return None
+    try:
+        return Path(snapshot_download(hub, allow_patterns=files))
+    except OSError:  # no such repository, or not for us, or the connection broke
+        return None
+
+
+def hub_is_reachable() -> bool:
+    """Whether something answers at the hub's address; behind a proxy there is no telling, so yes."""
+    from huggingface_hub import constants
+
+    if constants.is_offline_mode():
+        return False
+    if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")):
+        return True
+    address = urlsplit(constants.ENDPOINT)
+    try:
+        socket.create_connection((address.hostname or "", address.port or 443), timeout=5).close()
+    except OSError:
+        return False
+    return True
 
 
 def _pip_backbone() -> Path:
@@ -249,29 +291,23 @@ def default_model() -> str:
 
 
 def find_adapter(name: str) -> Path | None:
-    """Folder of the adapter called `name` (packaged, local folder or hub id); None if the name is a bare backbone."""
+    """Folder of the adapter called `name` (packaged, local or run folder, hub id); None for a bare backbone."""
     if name in packaged():
         return ASSETS / name
     if name in SOURCES:
         return None
     path = Path(name).expanduser()
-    if path.is_dir() and (path / "geco.json").is_file():
-        return path
+    for folder in (path, *(path / kept for kept in RUN_MODELS)):
+        if (folder / "geco.json").is_file():
+            return folder
     if path.exists() or name.count("/") != 1 or name.startswith((".", "/", "~")):
         return None
     return _adapter_on_hub(name)
 
 
 def _adapter_on_hub(hub: str) -> Path | None:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, LocalEntryNotFoundError
-
-    try:
-        folder = Path(
-            snapshot_download(
-                hub, allow_patterns=[*ADAPTER_FILES, "README.md", "config.json", "*.safetensors"]
-            )
-        )
-    except (EntryNotFoundError, HfHubHTTPError, LocalEntryNotFoundError, OSError):
-        return None  # not an adapter; whether it is a backbone, `locate` finds out and says
-    return folder if (folder / "geco.json").is_file() else None
+    """None if it is no adapter; whether it is a backbone, `locate` finds out and says."""
+    folder = fetch(hub, ["geco.json"])
+    if folder is None or not (folder / "geco.json").is_file():
+        return None
+    return fetch(hub, list(ADAPTER_FILES))

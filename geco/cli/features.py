@@ -30,6 +30,7 @@ def features(
 
     Example: [b]geco features lion.jpg -o lion.safetensors[/b]
     """
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     from geco import images
@@ -47,5 +48,8 @@ def features(
         "model": encoder.name,
         "unit": str(unit),
     }
-    save_file({"features": found.values.cpu().contiguous()}, path, metadata=about)
+    try:
+        save_file({"features": found.values.cpu().contiguous()}, path, metadata=about)
+    except SafetensorError as error:  # its own kind, though it means the disk
+        raise OSError(f"{path} could not be written: {error}") from None
     options.notes.print(f"features {' × '.join(map(str, found.values.shape))}: [b]{path}[/b]")
