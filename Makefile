@@ -23,7 +23,7 @@ wheel-test: $(STAMP)  ## build the wheel and use it from another folder
 	$(BIN)/python tests/wheel.py
 
 bench: $(STAMP)  ## speed and memory against the obvious alternatives
-	for script in speed/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	for script in speed/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 docs: $(STAMP)  ## the documentation as a site in site/
 	$(BIN)/mkdocs build --strict

@@ -170,7 +170,10 @@ class Geco(nn.Module):
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         config = self.config if self.config.lora is not None else replace(self.config, backbone=".")
-        self.backbone.encoder.save_pretrained(str(folder))
+        # Otherwise PEFT looks the backbone up on the hub, to see whether its vocabulary has grown.
+        options = {"save_embedding_layers": False} if self.config.lora is not None else {}
+        with _QuietTransformers():
+            self.backbone.encoder.save_pretrained(str(folder), **options)
         (folder / CONFIG_FILE).write_text(config.to_json())
         (folder / "README.md").write_text(
             card or model_card(self.name, self.config, note=self.note, parameters=self.trainable())

@@ -7,12 +7,11 @@ per-keypoint path, which is what the paper's reference implementation does.
 
 import json
 import statistics
-import subprocess
 import sys
 import time
-from pathlib import Path
 
 import torch
+from _memory import peak, peak_in_subprocess
 from torch.nn import functional
 
 from geco import geometry, matching
@@ -65,28 +64,12 @@ def timed(name):
     return seconds
 
 
-def resident(which):
-    """Megabytes of this process, now (VmRSS) or at most so far (VmHWM); Linux only."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(which)) / 1024
-
-
-def peak(name):
-    """Megabytes above the inputs, in this process; run it in a fresh one."""
+def peak_of(name):
     arguments = problem()
     functional.normalize(
         torch.randn(64, 64) @ torch.randn(64, 64)
     )  # the libraries' own buffers are not counted
-    before = resident("VmRSS")
-    PATHS[name](*arguments)
-    return resident("VmHWM") - before
-
-
-def peak_in_subprocess(name):
-    done = subprocess.run(
-        [sys.executable, __file__, "--peak", name], check=True, capture_output=True, text=True
-    )
-    return float(done.stdout)
+    return peak(lambda: PATHS[name](*arguments))
 
 
 def main():
@@ -101,7 +84,7 @@ def main():
     for name in PATHS:
         seconds = timed(name)
         low, middle, high = (1e3 * f(seconds) for f in (min, statistics.median, max))
-        results[name] = (middle, peak_in_subprocess(name))
+        results[name] = (middle, peak_in_subprocess(__file__, "--peak", name))
         print(f"{name:18s} median {middle:9.1f} ms  [{low:.1f}, {high:.1f}]  peak {results[name][1]:8.1f} MB")
     for name in ("once per pair", "once per keypoint"):
         time_ratio, memory_ratio = (
@@ -114,6 +97,6 @@ def main():
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--peak"]:
-        print(peak(sys.argv[2]))
+        print(peak_of(sys.argv[2]))
     else:
         main()

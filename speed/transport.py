@@ -12,14 +12,12 @@ a process of its own, above its inputs.
 import argparse
 import json
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
+from _memory import peak, peak_in_subprocess
 from torch import Tensor
 
 from geco.config.transport import TransportSettings
@@ -107,24 +105,11 @@ def seconds(way: Callable[[Inputs], Tensor], inputs: Inputs) -> float:
     return time.perf_counter() - start
 
 
-def resident(which: str) -> float:
-    """Megabytes of this process, now (VmRSS) or at most so far (VmHWM); Linux only."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(which)) / 1024
-
-
 def peak_megabytes(name: str, pairs: int, grid: int) -> float:
-    """Peak resident memory above the inputs, in this process; libraries are warmed up on a small problem."""
+    """Peak above the inputs, in this process; libraries are warmed up on a small problem."""
     seconds(WAYS[name], make_inputs(1, 4))
     inputs = make_inputs(pairs, grid)
-    before = resident("VmRSS")
-    seconds(WAYS[name], inputs)
-    return resident("VmHWM") - before
-
-
-def peak_in_subprocess(name: str, pairs: int, grid: int) -> float:
-    command = [sys.executable, __file__, "--peak", name, "--pairs", str(pairs), "--grid", str(grid)]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return peak(lambda: seconds(WAYS[name], inputs))
 
 
 def check_gradients(inputs: Inputs) -> float:
@@ -175,7 +160,7 @@ def report(pairs: int, grid: int, repeats: int) -> dict[str, object]:
             "median_s": statistics.median(values),
             "min_s": min(values),
             "max_s": max(values),
-            "peak_mb": peak_in_subprocess(name, pairs, grid),
+            "peak_mb": peak_in_subprocess(__file__, "--peak", name, "--pairs", pairs, "--grid", grid),
         }
         for name, values in times.items()
     }

@@ -9,13 +9,14 @@ ROOT = Path(geco.__file__).parent
 
 LAYERS = {
     0: ("config", "types", "plugins", "potentials", "transport"),
-    1: ("geometry", "metrics", "convert", "cards"),
+    1: ("geometry", "metrics", "convert", "cards", "hub"),
     2: ("images", "augment", "matching", "losses", "sampling", "report", "viz", "figures", "contact"),
     3: ("datasets", "backbones", "benchmarks"),
-    4: ("weights", "segmenters"),
-    5: ("model", "masks", "loading"),
-    6: ("train", "extract", "export", "api"),
-    7: ("cli",),
+    4: ("weights", "segmenters", "loading"),
+    5: ("model", "masks", "batches", "runs", "steps", "validation"),
+    6: ("jobs",),
+    7: ("train", "plans", "extract", "export", "api"),
+    8: ("cli",),
 }
 LAYER = {name: layer for layer, names in LAYERS.items() for name in names}
 PLUGINS = ("datasets", "backbones", "benchmarks")

@@ -36,7 +36,7 @@ class SplitCount:
     faults: list[str] = field(default_factory=list)
 
 
-def load_options(plugin: ModuleType, settings: Sequence[str]) -> dict[str, Any]:
+def load_options(plugin: ModuleType, settings: Sequence[str], *, option: str = "--set") -> dict[str, Any]:
     """Options of the loader from `key=value` texts, converted to what its signature says."""
     known = {
         name: p for name, p in inspect.signature(plugin.load).parameters.items() if p.kind is p.KEYWORD_ONLY
@@ -47,9 +47,9 @@ def load_options(plugin: ModuleType, settings: Sequence[str]) -> dict[str, Any]:
         key, found, value = setting.partition("=")
         if not found or key not in known:
             raise ValueError(
-                f"--set takes key=value with a key of {', '.join(known) or '(none)'}, got {setting!r}"
+                f"{option} takes key=value with a key of {', '.join(known) or '(none)'}, got {setting!r}"
             )
-        options[key] = _converted(value, known[key].annotation, setting)
+        options[key] = _converted(value, known[key].annotation, f"{option} {setting}")
     return options
 
 
@@ -60,7 +60,7 @@ def _converted(text: str, annotation: Any, setting: str) -> Any:
             try:
                 return kind(text)
             except ValueError:
-                raise ValueError(f"--set {setting}: expected a number") from None
+                raise ValueError(f"{setting}: expected a number") from None
     return text
 
 

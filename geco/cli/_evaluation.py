@@ -50,9 +50,11 @@ def processes() -> "Processes":
 
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return Processes()
+    import torch
     from accelerate import PartialState
 
-    state = PartialState()
+    # Without a GPU, torchrun's processes would otherwise each take itself for the only one.
+    state = PartialState(cpu=not torch.cuda.is_available())
     return Processes(state.process_index, state.num_processes, state.wait_for_everyone)
 
 
