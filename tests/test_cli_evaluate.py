@@ -2,6 +2,9 @@
 
 import json
 import math
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -87,6 +90,29 @@ def test_keypoints_are_judged_and_everything_is_saved(geco, birds, tiny_folder, 
     back = report.load(out)
     assert not math.isnan(back.values["geco PCK@0.1"])
     assert len(back.samples["geco"]["denominator"]) == 12
+
+
+def test_two_processes_of_torchrun_share_the_work_and_count_the_same(geco, birds, tiny_folder, tmp_path):
+    words = ["evaluate", "keypoints", "cub", birds, "--model", tiny_folder, "--set", "n_pairs=12"]
+    geco(*words, "--out", tmp_path / "one")
+    code = "from geco.cli import main; main()"
+    (tmp_path / "run.py").write_text(code)
+    launch = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node=2",
+        "--standalone",
+        tmp_path / "run.py",
+    ]
+    command = [str(word) for word in (*launch, *words, "--out", tmp_path / "two")]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+    assert done.returncode == 0, done.stderr
+    one, two = (json.loads((tmp_path / name / "report.json").read_text()) for name in ("one", "two"))
+    assert one["counts"] == two["counts"]
+    shares = [len((tmp_path / "two" / f"predictions-{i}.jsonl").read_text().splitlines()) for i in range(2)]
+    assert all(shares), "each process did a part"
 
 
 def test_two_models_are_compared_and_reported_side_by_side(geco, birds, tiny_folder, tmp_path):
