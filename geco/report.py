@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
+from rich.box import SIMPLE_HEAD
 from rich.table import Table as RichTable
 
 NOTHING = "–"
@@ -142,11 +143,20 @@ def _short(cell: Cell, digits: int) -> str:
 
 def rich_table(table: Table) -> RichTable:
     """The table for a terminal; "±" is half an interval, the files have both its ends."""
+    # Few lines and no ellipsis: a table of eleven columns must fit a terminal of 80, and every digit be there.
     drawn = RichTable(
-        title=table.title, caption=table.note or None, title_justify="left", caption_justify="left"
+        title=table.title,
+        caption=table.note or None,
+        title_justify="left",
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
     )
     for position, column in enumerate(table.columns):
-        drawn.add_column(column, justify="right" if position else "left", no_wrap=not position)
+        drawn.add_column(
+            column, justify="right" if position else "left", no_wrap=not position, overflow="fold"
+        )
     for row in table.rows:
         drawn.add_row(*(_short(cell, table.digits) for cell in row))
     return drawn
