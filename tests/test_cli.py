@@ -221,6 +221,8 @@ def test_control_c_says_so_and_exits_130(two, tiny_folder, tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A test run in the background inherits an ignored SIGINT, and would hand it on.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdout.readline() == "ready\n"
     time.sleep(0.2)
