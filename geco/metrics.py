@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Literal
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -115,6 +114,45 @@ def count(outcome: Outcome, alphas: Float[Tensor, "a"], size: int | float | Floa
     )
 
 
+SHARES = (
+    "hat_11",
+    "underline_11",
+    "tilde_11",
+    "overline_11",
+    "confused_11",
+    "hat_10",
+    "hat_1x",
+    "overline_01",
+)
+
+
+def contributions(
+    outcome: Outcome, alpha: float, size: Float[Tensor, "p"], pair: Int[Tensor, "k"]
+) -> tuple[Float[Tensor, "p f"], Float[Tensor, "p f"]]:
+    """What each of `p` pairs adds to numerator and denominator of each of SHARES, given the pair of each query."""
+    alphas = torch.tensor([alpha], dtype=torch.float64)
+    near_match, near_twin = (
+        within(away, alphas, size[pair])[0] for away in (outcome.to_match, outcome.to_twin)
+    )
+    both, alone, single, hidden, _ = outcome.case == torch.arange(len(CASES))[:, None]
+    correct, false = both & near_match, both & ~near_match & near_twin
+    parts = (
+        (correct, both),
+        (correct & ~near_twin, both),
+        (correct & near_twin, both),
+        (false, both),
+        (false, correct | false),
+        (alone & near_match, alone),
+        (single & near_match, single),
+        (hidden & near_twin, hidden),
+    )
+    none = torch.zeros(len(size), len(parts), dtype=torch.float64)
+    numerator, denominator = (
+        none.index_add(0, pair, torch.stack(column, -1).double()) for column in zip(*parts, strict=True)
+    )
+    return numerator, denominator
+
+
 class PCK:
     """Share of keypoints carried to within α × size of the truth.
 
@@ -193,6 +231,7 @@ class PGCK:
             "underline_11": share(counts.underline, both),
             "tilde_11": share(counts.tilde, both),
             "overline_11": share(counts.overline, both),
+            "confused_11": share(counts.overline, counts.hat[:, 0] + counts.overline),
             "overline_01": share(counts.hidden_to_twin, hidden),
         }
 
@@ -234,6 +273,14 @@ class HiddenDetector:
         start = torch.zeros(1, dtype=torch.float64)
         rates = [share(x, x[-1:].expand_as(x)) for x in (false, found)]
         return torch.cat([start, rates[0]]), torch.cat([start, rates[1]])
+
+    def threshold(self) -> float:
+        """The score that separates hidden from visible best, both kinds counting the same; NaN without both."""
+        scores, found, false = self._steps()
+        if not len(scores) or found[-1] == 0 or false[-1] == 0:
+            return float("nan")
+        best = int((found / found[-1] - false / false[-1]).argmax())
+        return float(scores[best : best + 2].mean())  # halfway to the first score that is called visible
 
     def compute(self, threshold: float) -> dict[str, float]:
         """Area under the ROC, average precision, and both rates if scores below `threshold` mean hidden."""
@@ -297,41 +344,6 @@ class Confusion:
         return share(
             self.matrix, self.matrix.sum(1, keepdim=True).expand_as(self.matrix)
         ).nan_to_num().T / len(self.matrix)
-
-
-# --- how sure -----------------------------------------------------------------------------------------------
-
-
-def bootstrap(
-    numerator: Float[Tensor, "r p f"],
-    denominator: Float[Tensor, "r p f"],
-    *,
-    resamples: int = 1000,
-    seed: int = 0,
-    chunk: int = 64,
-) -> Float[Tensor, "s r f"]:
-    """Ratios of sums over `p` pairs drawn with replacement; the same draws for each of `r` runs pair them."""
-    pairs = numerator.shape[1]
-    generator = np.random.default_rng(seed)
-    drawn = []
-    for start in range(0, resamples, chunk):  # a chunk of draws at a time: (resamples, pairs) would be large
-        times = generator.multinomial(pairs, np.full(pairs, 1 / pairs), size=min(chunk, resamples - start))
-        weights = torch.from_numpy(times).double()
-        drawn.append(
-            share(
-                *(torch.einsum("sp,rpf->srf", weights, total.double()) for total in (numerator, denominator))
-            )
-        )
-    return torch.cat(drawn)
-
-
-def interval(
-    drawn: Float[Tensor, "s *f"], confidence: float = 0.95
-) -> tuple[Float[Tensor, "*f"], Float[Tensor, "*f"]]:
-    """Lower and upper percentile of the draws in which the ratio is defined; NaN if there is none."""
-    tail = (1 - confidence) / 2
-    low, high = torch.nanquantile(drawn, torch.tensor([tail, 1 - tail], dtype=drawn.dtype), dim=0)
-    return low, high
 
 
 METRICS = {"pck": PCK, "pgck": PGCK, "hidden": HiddenDetector, "confusion": Confusion}

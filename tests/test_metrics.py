@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as sklearn_metrics
 
-from geco.metrics import CASES, PCK, PGCK, Confusion, HiddenDetector, bootstrap, interval, judge
+from geco.intervals import bootstrap, bootstrap_detector, draws, interval
+from geco.metrics import CASES, PCK, PGCK, SHARES, Confusion, HiddenDetector, contributions, judge
 from geco.types import Keypoints
 
 ALPHAS = (0.01, 0.05, 0.1, 0.15, 0.29)
@@ -188,12 +189,21 @@ def test_hidden_points_are_detected_as_scikit_learn_says(queries):
     detector.update(judge(torch.zeros(n, 2), scored, source=shown, target=target, twin=tuple(range(n))))
     values = detector.compute(0.3)
     if hidden.all() or not hidden.any():
+        assert math.isnan(detector.threshold())
         assert all(math.isnan(value) for value in values.values())
         return
     assert values["auc"] == pytest.approx(sklearn_metrics.roc_auc_score(hidden, -scores))
     assert values["ap"] == pytest.approx(sklearn_metrics.average_precision_score(hidden, -scores))
     assert values["detected"] == pytest.approx((scores[hidden] < 0.3).mean())
     assert values["false_alarms"] == pytest.approx((scores[~hidden] < 0.3).mean())
+    balanced = [
+        ((scores[hidden] < cut).mean() + (scores[~hidden] >= cut).mean()) / 2
+        for cut in np.linspace(-1.1, 1.1, 45)
+    ]
+    cut = detector.threshold()
+    assert ((scores[hidden] < cut).mean() + (scores[~hidden] >= cut).mean()) / 2 >= max(balanced) - 1e-12 or (
+        cut == scores.max() and max(balanced) == 0.5  # nothing is better than calling everything hidden
+    )
     x, y = detector.curve()
     fpr, tpr, _ = sklearn_metrics.roc_curve(hidden, -scores, drop_intermediate=False)
     np.testing.assert_allclose(x.numpy(), fpr)
@@ -254,6 +264,53 @@ def test_pairing_removes_what_two_runs_share():
     torch.testing.assert_close(high, torch.tensor([1 / 12], dtype=torch.float64))
     alone = interval(drawn[:, 0])
     assert (alone[1] - alone[0]).item() > 0.02
+
+
+def test_what_pairs_add_sums_to_the_counters():
+    generator = torch.Generator().manual_seed(5)
+    n, pairs = 400, 7
+    twin = [i + 1 if i % 2 == 0 else i - 1 for i in range(n - 100)] + list(range(n - 100, n))
+    source = Keypoints(torch.zeros(n, 2), torch.rand(n, generator=generator) < 0.8)
+    target = Keypoints(40 * torch.rand(n, 2, generator=generator), torch.rand(n, generator=generator) < 0.7)
+    asked = int(source.visible.sum())
+    outcome = judge(
+        40 * torch.rand(asked, 2, generator=generator),
+        torch.rand(asked),
+        source=source,
+        target=target,
+        twin=twin,
+    )
+    pair = torch.arange(asked) % pairs
+    size = torch.linspace(60, 120, pairs, dtype=torch.float64)
+    numerator, denominator = contributions(outcome, 0.1, size, pair)
+    pgck = PGCK([0.1])
+    pgck.update(outcome, size[pair])
+    found = pgck.compute()
+    assert numerator.shape == (pairs, len(SHARES))
+    for i, name in enumerate(SHARES):
+        assert float(numerator[:, i].sum() / denominator[:, i].sum()) == pytest.approx(float(found[name]))
+        assert 0 < found[name] < 1, "a share of nothing or everything would prove little"
+
+
+def test_a_resampled_detector_is_scikit_learn_s_with_weights():
+    generator = np.random.default_rng(2)
+    pair = generator.integers(0, 12, 150)
+    scores = generator.integers(0, 30, 150) / 30  # with ties
+    hidden = generator.random(150) < 0.3 + 0.4 * (scores < 0.5)
+    drawn = bootstrap_detector(
+        torch.from_numpy(scores),
+        torch.from_numpy(hidden),
+        torch.from_numpy(pair),
+        pairs=12,
+        resamples=70,
+        seed=3,
+    )
+    weights = torch.cat(list(draws(12, resamples=70, seed=3)))[:, pair].numpy()
+    for (area, precision), weight in zip(drawn.tolist(), weights, strict=True):
+        assert area == pytest.approx(sklearn_metrics.roc_auc_score(hidden, -scores, sample_weight=weight))
+        assert precision == pytest.approx(
+            sklearn_metrics.average_precision_score(hidden, -scores, sample_weight=weight)
+        )
 
 
 def test_a_ratio_that_is_never_defined_has_no_interval():

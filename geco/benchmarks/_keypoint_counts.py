@@ -10,7 +10,8 @@ from torch import Tensor
 
 from geco.benchmarks._journal import Prediction, keypoints_of
 from geco.config.evaluation import KeypointSettings, Protocol
-from geco.metrics import PCK, PGCK, HiddenDetector, Outcome, bootstrap, interval, judge, share
+from geco.intervals import bootstrap, bootstrap_detector, interval
+from geco.metrics import IN_PCK, PCK, PGCK, HiddenDetector, Outcome, contributions, judge, share
 from geco.report import Estimate
 from geco.types import Keypoints, Pair
 
@@ -26,13 +27,24 @@ class Judged:
     members: dict[str, list[int]]  # pairs of each category
     numerator: Float[Tensor, "p a"]  # what each pair adds to PCK
     denominator: Float[Tensor, "p"]
+    shares: tuple[Float[Tensor, "p f"], Float[Tensor, "p f"]]  # what each pair adds to SHARES at the main α
     pgck: dict[str, PGCK]
     hidden: HiddenDetector
-    estimates: dict[str, list[Estimate]]  # PCK of each category at the protocol's α, as shares
+    detector: dict[str, Estimate]  # its "auc" and "ap"
+    estimates: dict[str, list[Estimate]]  # of each category: PCK at the protocol's α, then SHARES
 
     def at(self, alpha: float) -> int:
         """Column of an α."""
         return self.alphas.index(alpha)
+
+    def samples(self) -> tuple[Float[Tensor, "p m"], Float[Tensor, "p m"]]:
+        """What each pair adds to PCK at the protocol's α and to SHARES: numerators, denominators."""
+        some = [self.at(alpha) for alpha in self.protocol.alphas]
+        of_pck = self.denominator[:, None].expand(-1, len(some))
+        return (
+            torch.cat([self.numerator[:, some], self.shares[0]], 1),
+            torch.cat([of_pck, self.shares[1]], 1),
+        )
 
     def pck(self, category: str) -> Float[Tensor, "a"]:
         """PCK of a category at every α, under the protocol's own average."""
@@ -115,8 +127,28 @@ def _judge(
     hidden = HiddenDetector()
     hidden.update(outcome)
     added = PCK(alphas, protocol.average).contributions(outcome, size, queries.pair)
+    shares = contributions(outcome, settings.main_alpha, size, queries.pair)
     everything = {**members, ALL: list(range(len(pairs)))}
-    return Judged(protocol, alphas, everything, *added, {**pgck, ALL: total}, hidden, {})
+    detector = _detector(hidden, outcome, queries.pair, len(pairs), settings)
+    return Judged(protocol, alphas, everything, *added, shares, {**pgck, ALL: total}, hidden, detector, {})
+
+
+def _detector(
+    hidden: HiddenDetector, outcome: Outcome, pair: Tensor, pairs: int, settings: KeypointSettings
+) -> dict[str, Estimate]:
+    drawn = bootstrap_detector(
+        outcome.score,
+        outcome.case >= IN_PCK,
+        pair,
+        pairs=pairs,
+        resamples=settings.resamples,
+        seed=settings.seed,
+    )
+    low, high = interval(drawn, settings.confidence)
+    found = hidden.compute(0.0)
+    return {
+        name: Estimate(found[name], float(low[i]), float(high[i])) for i, name in enumerate(("auc", "ap"))
+    }
 
 
 def _size(pair: Pair, protocol: Protocol) -> float:
@@ -133,13 +165,9 @@ def _size(pair: Pair, protocol: Protocol) -> float:
 
 def _with_estimates(judged: Sequence[Judged], settings: KeypointSettings) -> list[Judged]:
     """Bootstrap intervals over the pairs of each category; the draws are shared by all protocols."""
-    columns = [[one.at(alpha) for alpha in one.protocol.alphas] for one in judged]
-    numerator = torch.cat([one.numerator[:, some] for one, some in zip(judged, columns, strict=True)], dim=1)
-    denominator = torch.cat(
-        [one.denominator[:, None].expand(-1, len(some)) for one, some in zip(judged, columns, strict=True)],
-        dim=1,
-    )
-    ends = [0, *accumulate(len(some) for some in columns)]
+    numerators, denominators = zip(*(one.samples() for one in judged), strict=True)
+    numerator, denominator = torch.cat(numerators, 1), torch.cat(denominators, 1)
+    ends = [0, *accumulate(samples.shape[1] for samples in numerators)]
     estimates: list[dict[str, list[Estimate]]] = [{} for _ in judged]
     for category, chosen in judged[0].members.items():
         parts = numerator[chosen], denominator[chosen]

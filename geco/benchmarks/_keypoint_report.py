@@ -11,7 +11,8 @@ from geco import figures, report
 from geco.benchmarks._journal import Prediction, digest
 from geco.benchmarks._keypoint_counts import ALL, Judged, judge_all
 from geco.config.evaluation import KeypointSettings, Protocol
-from geco.metrics import CASES, bootstrap, interval, share
+from geco.intervals import bootstrap, interval
+from geco.metrics import CASES, SHARES, share
 from geco.report import Curve, Estimate, Report, Table
 from geco.types import Pair
 
@@ -20,6 +21,7 @@ PGCK_COLUMNS = {  # column → name in PGCK.compute()
     "11 clear": "underline_11",
     "11 both": "tilde_11",
     "11 to twin": "overline_11",
+    "11 confused": "confused_11",
     "10 correct": "hat_10",
     "1x correct": "hat_1x",
     "01 to twin": "overline_01",
@@ -46,16 +48,10 @@ def summarise(
     values: dict[str, float] = {}
     intervals: dict[str, tuple[float, float]] = {}
     for one in judged:
-        for alpha, estimate in zip(one.protocol.alphas, one.estimates[ALL], strict=True):
-            key = f"{one.protocol.name} PCK@{alpha:g}"
+        for name, estimate in _measures(one).items():
+            key = f"{one.protocol.name} {name}"
             values[key], intervals[key] = estimate.value, (estimate.low, estimate.high)
-        found = one.pgck[ALL].compute()
-        main = one.at(settings.main_alpha)
-        values |= {
-            f"{one.protocol.name} {name}": float(found[key][main]) for name, key in PGCK_COLUMNS.items()
-        }
-        detected = one.hidden.compute(one.protocol.match.bin)
-        values |= {f"{one.protocol.name} hidden {name}": detected[name] for name in ("auc", "ap")}
+        values[f"{one.protocol.name} hidden threshold"] = one.hidden.threshold()
     return Report(
         benchmark="keypoints",
         label=label,
@@ -74,20 +70,33 @@ def summarise(
         provenance=report.provenance(settings.seed),
         samples={
             one.protocol.name: {
-                "alphas": list(one.protocol.alphas),
-                "numerator": one.numerator[:, [one.at(alpha) for alpha in one.protocol.alphas]].tolist(),
-                "denominator": one.denominator.tolist(),
+                "measures": _sampled(one.protocol),
+                **dict(
+                    zip(("numerator", "denominator"), (part.tolist() for part in one.samples()), strict=True)
+                ),
             }
             for one in judged
         },
     )
 
 
+def _sampled(protocol: Protocol) -> list[str]:
+    """Names of what every pair adds to, in the order of `Judged.samples` and of its estimates."""
+    name_of = {key: name for name, key in PGCK_COLUMNS.items()}
+    return [*(f"PCK@{alpha:g}" for alpha in protocol.alphas), *(name_of[key] for key in SHARES)]
+
+
+def _measures(one: Judged) -> dict[str, Estimate]:
+    """Every measure of all categories together, as shares."""
+    detected = {f"hidden {name}": estimate for name, estimate in one.detector.items()}
+    return {**dict(zip(_sampled(one.protocol), one.estimates[ALL], strict=True)), **detected}
+
+
 # --- tables -------------------------------------------------------------------------------------------------
 
 
 def _tables(judged: Sequence[Judged], settings: KeypointSettings) -> list[Table]:
-    tables = []
+    tables = [_headline(judged, settings)]
     for one in judged:
         name, definition = one.protocol.name, one.protocol.definition
         tables.append(
@@ -125,11 +134,31 @@ def _tables(judged: Sequence[Judged], settings: KeypointSettings) -> list[Table]
     return tables
 
 
+def _headline(judged: Sequence[Judged], settings: KeypointSettings) -> Table:
+    found = [_measures(one) for one in judged]
+    names = list(dict.fromkeys(name for measures in found for name in measures))
+    rows = tuple(
+        (name, *(_in_percent(measures[name]) if name in measures else None for measures in found))
+        for name in names
+    )
+    return Table(
+        "headline",
+        "All categories together, in %",
+        ("", *(one.protocol.name for one in judged)),
+        rows,
+        note=f"11 confused: to twin / (correct + to twin). Radius of the rows without one: {settings.main_alpha:g}. "
+        f"Interval: {settings.confidence:.0%}, bootstrap over pairs.",
+    )
+
+
+def _in_percent(estimate: Estimate) -> Estimate:
+    return Estimate(*(_percent(part) for part in (estimate.value, estimate.low, estimate.high)))
+
+
 def _pck_row(one: Judged, category: str) -> tuple[report.Cell, ...]:
     points = int(one.pgck[category].counts.cases[:3].sum())
-    found = one.estimates[category]
-    cells = (Estimate(*(_percent(part) for part in (e.value, e.low, e.high))) for e in found)
-    return (category, len(one.members[category]), points, *cells)
+    found = one.estimates[category][: len(one.protocol.alphas)]
+    return (category, len(one.members[category]), points, *(_in_percent(estimate) for estimate in found))
 
 
 def _pgck_row(one: Judged, category: str, settings: KeypointSettings) -> tuple[report.Cell, ...]:
@@ -226,7 +255,7 @@ def _shares(cases: Mapping[str, int]) -> dict[str, float]:
 def compare(
     first: Report, second: Report, *, resamples: int = 1000, confidence: float = 0.95, seed: int = 0
 ) -> Table:
-    """PCK of two runs on the same pairs, and their difference; pairs are drawn for both together."""
+    """PCK and PGCK of two runs on the same pairs, and their difference; pairs are drawn for both together."""
     if first.settings.get("digest") is None or first.settings["digest"] != second.settings.get("digest"):
         raise ValueError(
             f"{first.label} and {second.label} were not judged on the same pairs, so they cannot be paired; "
@@ -241,14 +270,14 @@ def compare(
     for name in shared:
         runs = [one.samples[name] for one in (first, second)]
         numerator = torch.tensor([run["numerator"] for run in runs], dtype=torch.float64)
-        denominator = torch.tensor([run["denominator"] for run in runs], dtype=torch.float64)[..., None]
-        drawn = bootstrap(numerator, denominator.expand_as(numerator), resamples=resamples, seed=seed)
+        denominator = torch.tensor([run["denominator"] for run in runs], dtype=torch.float64)
+        drawn = bootstrap(numerator, denominator, resamples=resamples, seed=seed)
         low, high = interval(drawn[:, 1] - drawn[:, 0], confidence)
-        value = share(numerator.sum(1), denominator.expand_as(numerator).sum(1))
-        for column, alpha in enumerate(runs[0]["alphas"]):
+        value = share(numerator.sum(1), denominator.sum(1))
+        for column, measure in enumerate(runs[0]["measures"]):
             a, b = (100 * float(value[run, column]) for run in (0, 1))
             difference = Estimate(b - a, 100 * float(low[column]), 100 * float(high[column]))
-            rows.append((f"{name} PCK@{alpha:g}", a, b, difference))
+            rows.append((f"{name} {measure}", a, b, difference))
     return Table(
         "difference",
         "Paired difference in %",

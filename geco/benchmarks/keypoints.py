@@ -127,7 +127,6 @@ def _by_target(pairs: Sequence[Pair], indices: Sequence[int]) -> dict[str, list[
     return groups
 
 
-@torch.inference_mode()
 def _transfer(
     store: FeatureStore, pairs: Sequence[Pair], targets: Sequence[Sequence[int]], how: Sequence[MatchSettings]
 ) -> Iterator[dict[int, Prediction]]:
@@ -158,6 +157,7 @@ def _named(views: Iterator[View]) -> Iterator[tuple[str, View]]:
             yield name_of(view), view
 
 
+@torch.inference_mode()
 def _predict(
     store: FeatureStore, pair: Pair, ready: Sequence[matching.Target], how: Sequence[MatchSettings]
 ) -> Prediction:
