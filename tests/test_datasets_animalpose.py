@@ -193,3 +193,41 @@ def test_real_animals():
     good = animalpose.load(root, "val", min_on_mask=0.8, crop="square").views
     assert len(animalpose.load(root, "val")) == animalpose.N_PAIRS["val"]
     assert share_on_mask(good[::8]) > 0.88
+
+
+def test_keypoints_that_are_left_out_are_as_if_nobody_had_annotated_them(root):
+    whole = animalpose.load(root, "train", n_pairs=20)
+    without = animalpose.load(root, "train", n_pairs=20, without="left_eye, left_ear,right_ear")
+    skeleton = without[0].skeleton
+    assert len(skeleton) == 17
+    assert skeleton.names[:3] == ("right_eye", "nose", "left_front_elbow")
+    assert skeleton.twin[0] == 0, "its counterpart is gone"
+    assert skeleton.names[skeleton.twin[2]] == "right_front_elbow"
+    left = without.views[0].keypoints
+    rows = [i for i in range(20) if i not in (0, 3, 4)]
+    assert left.xy.tolist() == whole.views[0].keypoints.xy[rows].tolist()
+    assert left.visible.tolist() == whole.views[0].keypoints.visible[rows].tolist()
+
+    only = animalpose.load(root, "train", n_pairs=20, only="left_ear,right_ear,nose", min_shared=1)
+    assert only[0].skeleton.names == ("nose", "left_ear", "right_ear")
+    assert only[0].skeleton.twin == only[0].skeleton.mirror == (0, 2, 1)
+    assert only.views[0].keypoints.xy.shape == (3, 2)
+
+
+def test_a_keypoint_that_does_not_exist_lists_the_choices(root):
+    with pytest.raises(
+        ValueError, match=r"without names keypoints.* no left_horn\. Choices: left_eye, right_eye"
+    ):
+        animalpose.load(root, "train", without="left_horn")
+    with pytest.raises(ValueError, match="leave no keypoint"):
+        animalpose.load(root, "train", only="nose", without="nose")
+
+
+def test_the_lists_are_those_of_the_hash_and_do_not_overlap():
+    lists = animalpose.listed()
+    counts = Counter(lists.values())
+    assert counts == {"train": 2737, "val": 577, "test": 597}
+    assert all(hashed_split(name, animalpose.SHARES) == split for name, split in lists.items())
+    assert animalpose.split_of("another_photograph.jpg") == hashed_split(
+        "another_photograph.jpg", animalpose.SHARES
+    )

@@ -29,6 +29,36 @@ def unnamed(count: int) -> Skeleton:
     return Skeleton(tuple(f"point {i + 1}" for i in range(count)), tuple(range(count)), None)
 
 
+def rows_named(skeleton: Skeleton, *, only: str = "", without: str = "") -> list[int]:
+    """Rows of the keypoints listed in `only` (all, if empty) that are not listed in `without`; commas in between."""
+    listed = {
+        option: [name.strip() for name in text.split(",") if name.strip()]
+        for option, text in (("only", only), ("without", without))
+    }
+    for option, names in listed.items():
+        unknown = sorted(set(names) - set(skeleton.names))
+        if unknown:
+            raise ValueError(
+                f"{option} names keypoints, separated by commas; there is no {', '.join(unknown)}. "
+                f"Choices: {', '.join(skeleton.names)}"
+            )
+    chosen = set(listed["only"] or skeleton.names) - set(listed["without"])
+    if not chosen:
+        raise ValueError(f"only={only!r} and without={without!r} leave no keypoint")
+    return [row for row, name in enumerate(skeleton.names) if name in chosen]
+
+
+def subset(skeleton: Skeleton, rows: Sequence[int]) -> Skeleton:
+    """The skeleton of these rows; one whose counterpart is not among them has none."""
+    new = {row: i for i, row in enumerate(rows)}
+
+    def table(old: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(new.get(old[row], new[row]) for row in rows)
+
+    mirror = None if skeleton.mirror is None else table(skeleton.mirror)
+    return Skeleton(tuple(skeleton.names[row] for row in rows), table(skeleton.twin), mirror)
+
+
 @cache
 def _tables() -> dict[str, dict[str, Any]]:
     table: dict[str, dict[str, Any]] = json.loads(

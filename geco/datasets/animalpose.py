@@ -4,9 +4,14 @@
 
 There are no published splits or pairs. Ours: 70/15/15 % of the photographs by a hash of the file name, so
 that no photograph is in two splits and more photographs do not move the others; pairs are drawn with a seed.
+`animalpose_splits.json` lists the photographs that our figures are from: those that are in none of the test
+sets of SPair-71k and PF-PASCAL.
 """
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +33,7 @@ from geco.datasets._parse import (
     squared,
     tolerating,
 )
-from geco.datasets._tables import skeletons
+from geco.datasets._tables import rows_named, skeletons, subset
 from geco.types import Keypoints, MaskFile, View
 
 SPLITS = ("train", "val", "test")
@@ -51,6 +56,8 @@ def load(
     min_box: float = 0.0,
     min_on_mask: float = 0.0,
     exclude: str | Path | None = None,
+    only: str = "",
+    without: str = "",
     faults: list[str] | None = None,
 ) -> Pairs:
     """Pairs of animals in different photographs, of the same species or (`species="any"`) of any.
@@ -58,12 +65,17 @@ def load(
     `crop="square"` shows only a square around each animal's box and a margin (a share of the box). Left out
     are animals with fewer than `min_keypoints` visible, a box whose longer side is below `min_box` pixels, or
     less than `min_on_mask` of the visible keypoints on the mask (reads every mask), and the photographs that
-    the file `exclude` names (one per line). `faults`: collects what is wrong and leaves it out.
+    the file `exclude` names (one per line). `only` and `without` name keypoints (commas in between) that are
+    kept or left out, as if nobody had annotated the others; all counts above are of those kept. `faults`:
+    collects what is wrong and leaves it out.
     """
     root = Path(root)
     choose(split, SPLITS, what="split")
     choose(species, ("same", "any"), what="species")
     choose(crop, ("none", "square"), what="crop")
+    whole = skeletons("animalpose")["animal"]
+    kept = rows_named(whole, only=only, without=without)
+    skeleton = subset(whole, kept)
     unwanted = _names(Path(exclude)) if exclude else set()
     views: list[View] = []
     kinds: list[str] = []
@@ -72,7 +84,7 @@ def load(
             if Path(file).stem in unwanted:
                 continue
             with tolerating(faults):
-                view = _view(root, file, record, where)
+                view = _view(root, file, record, where, kept)
                 if not _usable(view, min_keypoints=min_keypoints, min_box=min_box, min_on_mask=min_on_mask):
                     continue
                 views.append(squared(view, margin=margin) if crop == "square" else view)
@@ -81,14 +93,26 @@ def load(
     count = N_PAIRS[split] if n_pairs is None else n_pairs
     rows = draw(groups, count=count, seed=seed, fits=sharing(views, shared=min_shared))
     categories = ["animal" if species == "any" else kinds[i] for i, _ in rows]
-    return Pairs(tuple(views), rows, categories, [skeletons("animalpose")["animal"]] * len(rows))
+    return Pairs(tuple(views), rows, categories, [skeleton] * len(rows))
+
+
+def split_of(file: str) -> str:
+    """The split of a photograph: as listed, or by the hash that made the lists."""
+    return listed().get(file) or hashed_split(file, SHARES)
+
+
+@cache
+def listed() -> dict[str, str]:
+    """The split of every photograph that is on a list."""
+    lists = json.loads(files("geco.datasets").joinpath("animalpose_splits.json").read_text())
+    return {file: split for split, names in lists.items() for file in names}
 
 
 def _records(root: Path, split: str) -> Iterator[tuple[str, str, str, Any]]:
     """(where it stands, image file, species, annotation) of the animals of a split, in the file's order."""
     path = root / "keypoints.json"
     content = read_json(path, what="the annotations of Animal-Pose")
-    files = field(content, "images", dict, str(path))
+    photographs = field(content, "images", dict, str(path))
     kinds = {
         field(entry, "id", int, f"{path}: categories"): field(entry, "name", str, f"{path}: categories")
         for entry in field(content, "categories", list, str(path))
@@ -96,24 +120,25 @@ def _records(root: Path, split: str) -> Iterator[tuple[str, str, str, Any]]:
     for number, record in enumerate(field(content, "annotations", list, str(path))):
         where = f"{path}: annotations[{number}]"
         image, kind = str(field(record, "image_id", int, where)), field(record, "category_id", int, where)
-        if image not in files:
+        if image not in photographs:
             raise ValueError(f"{where}: image_id {image} is not among the file's images")
         if kind not in kinds:
             raise ValueError(f"{where}: category_id {kind} is not among the file's categories")
-        if hashed_split(files[image], SHARES) == split:
-            yield where, files[image], kinds[kind], record
+        if split_of(photographs[image]) == split:
+            yield where, photographs[image], kinds[kind], record
 
 
-def _view(root: Path, file: str, record: Any, where: str) -> View:
+def _view(root: Path, file: str, record: Any, where: str, kept: Sequence[int]) -> View:
     path = root / "images" / file
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file; {where} needs it")
     size = images.size_of(path)
+    points = on_image(_keypoints(field(record, "keypoints", list, where), where), size)
     box = numbers(field(record, "bbox", list, where), 4, f"{where}: bbox", form="[x0, y0, x1, y1]")
     return View(
         path,
         size,
-        on_image(_keypoints(field(record, "keypoints", list, where), where), size),
+        Keypoints(points.xy[kept], points.visible[kept]),
         torch.tensor(box),
         _mask(root, record.get("mask"), where),
         name=Path(file).stem,
