@@ -14,7 +14,7 @@ from torch import Tensor
 
 from geco import geometry
 from geco.config.augment import AugmentSettings
-from geco.types import Pair, Size, Skeleton, View
+from geco.types import Keypoints, Pair, Size, Skeleton, View
 
 try:
     from kornia import enhance, filters
@@ -50,10 +50,22 @@ def augment(pair: Pair, settings: AugmentSettings, *, seed: int, epoch: int, ind
 
 
 def self_pair(
-    view: View, skeleton: Skeleton, settings: AugmentSettings, *, seed: int, epoch: int, index: int
+    view: View, settings: AugmentSettings, *, points: int, seed: int, epoch: int, index: int
 ) -> Pair:
-    """Two alterations of one view; where every pixel went is known from `Draw.matrix` of the two draws."""
-    return augment(Pair(view, view, skeleton), settings, seed=seed, epoch=epoch, index=index)
+    """Two alterations of one view; its keypoints are random points of the object, so where each went is known.
+
+    Both are mirrored or neither: a mirrored left eye looks like a right eye and must not be matched with a left one.
+    """
+    xy = _points_on(view, points, generator(seed, epoch, index, 2))
+    rows = tuple(range(points))
+    nameless = Skeleton(tuple(f"{view.name} {row}" for row in rows), twin=rows, mirror=rows)
+    marked = replace(view, keypoints=Keypoints(xy, torch.ones(points, dtype=torch.bool)))
+    first, second = (
+        draw(view.size, settings, generator(seed, epoch, index, which), may_flip=True) for which in (0, 1)
+    )
+    second = replace(second, flip=first.flip)
+    source, target = (apply(marked, nameless, settings, drawn) for drawn in (first, second))
+    return Pair(source, target, nameless, category=f"{view.name} with itself")
 
 
 def plain(pair: Pair, settings: AugmentSettings) -> Pair:
@@ -99,6 +111,17 @@ def _altered(view: View, pair: Pair, settings: AugmentSettings, rng: np.random.G
         raise ValueError("augmentation takes one pair at a time, got a batch; stack the pairs afterwards")
     drawn = draw(view.size, settings, rng, may_flip=pair.skeleton.mirror is not None)
     return apply(view, pair.skeleton, settings, drawn)
+
+
+def _points_on(view: View, count: int, rng: np.random.Generator) -> Float[Tensor, "n 2"]:
+    """Random positions on the object, anywhere in the image if there is no mask or it is empty."""
+    height, width = view.size
+    inside = (
+        view.mask.flatten().nonzero()[:, 0].numpy() if isinstance(view.mask, Tensor) else np.empty(0, int)
+    )
+    pixel = rng.choice(inside if len(inside) else height * width, count)
+    corner = np.stack([pixel % width, pixel // width], -1)
+    return torch.from_numpy(corner + rng.random((count, 2))).float()
 
 
 def _draw_jitter(settings: AugmentSettings, rng: np.random.Generator) -> tuple[tuple[str, float], ...]:

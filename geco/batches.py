@@ -52,7 +52,8 @@ def total_steps(config: TrainConfig, per_epoch: int) -> int:
 
 def loader(pairs: Joint, keys: StepKeys, config: TrainConfig) -> Any:
     """What gives each step's pairs of this process, in the parts they are encoded in."""
-    data = TrainingPairs(pairs, config.augment, seed=config.seed, masks=config.loss == "transport")
+    masks = config.loss == "transport"
+    data = TrainingPairs(pairs, config.augment, seed=config.seed, masks=masks, sampling=config.sampling)
     return DataLoader(
         data,
         batch_sampler=keys,

@@ -7,7 +7,7 @@ import os
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ class State:
     best: float = math.nan
     best_step: int = -1
     scores: dict[str, float] = field(default_factory=dict)  # of the best step
+    bin: float | None = None  # found by the last validation
 
 
 class Job:
@@ -65,9 +66,19 @@ class Job:
         optimizer = torch.optim.Adam(trainable(self.model).values(), lr=config.learning_rate)
         wrapped, self.optimizer = self.accelerator.prepare(self.model, optimizer)
         loss = _choose_loss(config)(config.settings)
-        self.stepper = Stepper(wrapped, self.optimizer, loss, self.accelerator, clip=config.clip)
+        self.stepper = Stepper(
+            wrapped, self.optimizer, loss, self.accelerator, clip=config.clip, pairing=config.pairing
+        )
         self.state = State()
         self._restore()
+
+    def take(self, parts: list[Pair]) -> StepValues:
+        """Take the next step with these parts; raises `DivergedError` before anything has changed."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(self.config, self.state.step, self.total)
+        values = self.stepper(parts)
+        self.state.step += 1
+        return values
 
     def batches(self) -> Iterator[list[Pair]]:
         """This process's parts of every step that is left."""
@@ -95,7 +106,8 @@ class Job:
         )
         record = {"kind": "validation", "step": state.step, **found, "seconds": time.perf_counter() - started}
         self.run.log(record)
-        state.validated = state.step
+        state.validated, state.bin = state.step, found.pop("bin")
+        self._calibrate()
         if not state.best >= found["PCK"]:
             state.best, state.best_step, state.scores = found["PCK"], state.step, found
             self.run.save_model("best", self._exported(), self._card())
@@ -119,7 +131,8 @@ class Job:
             "skipped": values.counts["skipped"] / values.pairs,  # share of the pairs
             "clamped": values.counts["clamped"],
             "gradient": values.gradient,
-            "images_per_second": 2 * values.pairs / seconds,
+            "learning_rate": learning_rate(self.config, self.state.step - 1, self.total),
+            "images_per_second": values.images / seconds,
             "waiting": waited / seconds,  # share of the time spent waiting for pairs
             "memory": peak_memory(self.accelerator.device),
         }
@@ -169,8 +182,13 @@ class Job:
         self.optimizer.load_state_dict(saved["optimizer"])
         if self.accelerator.scaler is not None:
             self.accelerator.scaler.load_state_dict(saved["scaler"])
+        self._calibrate()
         torch.set_rng_state(saved["random"]["torch"])
         random.setstate(saved["random"]["python"])
+
+    def _calibrate(self) -> None:
+        if self.config.calibrate and self.state.bin is not None:
+            self.model.config = replace(self.model.config, bin=self.state.bin)
 
     def _exported(self) -> Geco:
         """The model as it is saved: an adapter, or the whole encoder if parts of it were trained."""
@@ -193,13 +211,18 @@ class Job:
 
 
 def build(config: TrainConfig) -> Geco:
-    """The model at step 0, equal to its backbone; what is trained wants gradients, everything else does not."""
+    """The model at step 0: its backbone, or the adapter it starts from.
+
+    What is trained wants gradients, everything else does not.
+    """
     place = weights.locate(config.encoder.backbone)
     with torch.random.fork_rng():
         torch.manual_seed(config.seed)
         model = Geco(
             load_backbone(place, layer=config.encoder.layer), config.encoder, name="geco", note=place.note
         )
+    if config.start is not None:
+        model.load_adapter(_adapter(config.start))
     blocks = transformer_blocks(model)
     if config.unfreeze > len(blocks):
         raise ValueError(
@@ -213,9 +236,25 @@ def build(config: TrainConfig) -> Geco:
     return model
 
 
+def _adapter(name: str) -> Path:
+    folder = weights.find_adapter(name)
+    if folder is None:
+        raise ValueError(f"{name} is no adapter to start from; expected a name, a folder or a hub id of one")
+    return folder
+
+
 def transformer_blocks(model: nn.Module) -> nn.ModuleList:
     """The encoder's blocks: its longest list of modules."""
     return max((module for module in model.modules() if isinstance(module, nn.ModuleList)), key=len)
+
+
+def learning_rate(config: TrainConfig, step: int, total: int) -> float:
+    """Of the step after `step` steps: up in a line over the warm-up, then constant, or down along half a cosine."""
+    rise = min(1.0, (step + 1) / (config.warmup + 1))
+    if config.schedule == "constant":
+        return config.learning_rate * rise
+    done = max(0, step - config.warmup) / max(1, total - config.warmup)
+    return config.learning_rate * rise * (1 + math.cos(math.pi * done)) / 2
 
 
 def trainable(model: nn.Module) -> dict[str, Tensor]:

@@ -9,10 +9,11 @@ from torch.utils.data import Dataset
 from geco import augment, images, types
 from geco.config.augment import AugmentSettings
 from geco.config.images import ImageLimits
+from geco.config.sampling import SamplingSettings
 from geco.sampling import Joint, Key
 from geco.types import Pair, View
 
-LIMITS = ImageLimits()
+LIMITS, SAMPLING = ImageLimits(), SamplingSettings()
 OPTIONAL = ("keypoints", "box", "mask", "parts")  # fields that not every dataset has
 
 
@@ -29,9 +30,11 @@ class TrainingPairs(Dataset[Pair]):
         *,
         seed: int,
         masks: bool = True,
+        sampling: SamplingSettings = SAMPLING,
         limits: ImageLimits = LIMITS,
     ) -> None:
         self.pairs, self.settings, self.seed, self.masks, self.limits = pairs, settings, seed, masks, limits
+        self.sampling = sampling
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -40,6 +43,15 @@ class TrainingPairs(Dataset[Pair]):
         epoch, index = key
         dataset, _ = self.pairs.locate(index)
         pair = self.pairs[index]
+        if augment.generator(self.seed, epoch, index, 3).random() < self.sampling.self_pairs:
+            return augment.self_pair(
+                self._read(pair.source, dataset),
+                self.settings,
+                points=self.sampling.self_points,
+                seed=self.seed,
+                epoch=epoch,
+                index=index,
+            )
         pair = replace(pair, source=self._read(pair.source, dataset), target=self._read(pair.target, dataset))
         if dataset in self.settings.plain:
             return augment.plain(pair, self.settings)

@@ -15,8 +15,7 @@ from geco import convert, images, plugins, weights
 from geco.cards import model_card
 from geco.config.encoder import EncoderConfig, LoraSettings
 from geco.types import FeatureMap
-
-CONFIG_FILE = "geco.json"
+from geco.weights import CONFIG_FILE
 
 
 class Geco(nn.Module):
@@ -60,7 +59,6 @@ class Geco(nn.Module):
         """Features of many images, encoded `batch_size` at a time."""
         return list(self.extract_stream(pictures, batch_size=batch_size))
 
-    @torch.inference_mode()
     def extract_stream(
         self, pictures: Iterable[images.Readable], *, batch_size: int = 8
     ) -> Iterator[FeatureMap]:
@@ -69,9 +67,12 @@ class Geco(nn.Module):
         remaining = iter(pictures)
         while group := list(islice(remaining, batch_size)):
             pixels = [images.read(picture) for picture in group]
-            ready = [images.prepare(p.to(self.device), (side, side), mode=self.config.resize) for p in pixels]
-            dtype = next(self.parameters()).dtype
-            values = self.backbone(torch.stack(ready).to(dtype)).float()
+            with torch.inference_mode():
+                ready = [
+                    images.prepare(p.to(self.device), (side, side), mode=self.config.resize) for p in pixels
+                ]
+                dtype = next(self.parameters()).dtype
+                values = self.backbone(torch.stack(ready).to(dtype)).float()
             for value, picture in zip(values, pixels, strict=True):
                 yield FeatureMap(value.clone(), (picture.shape[-2], picture.shape[-1]))
 
@@ -134,12 +135,12 @@ class Geco(nn.Module):
 
     @classmethod
     def _adapted(cls, folder: Path, *, name: str, size: int | None) -> "Geco":
-        config = EncoderConfig.from_json((folder / CONFIG_FILE).read_text(), name=str(folder / CONFIG_FILE))
+        config = weights.adapter_config(folder)
         config = replace(config, size=size or config.size)
         place = weights.locate(str(folder) if config.backbone == "." else config.backbone)
         model = cls(load_backbone(place, layer=config.layer), config, name=Path(name).name, note=place.note)
         if config.lora is not None:
-            model._load_adapter(weights.read_checkpoint(folder / "adapter_model.safetensors"), str(folder))
+            model.load_adapter(folder)
         return model
 
     @classmethod
@@ -180,10 +181,14 @@ class Geco(nn.Module):
         )
         return folder
 
+    def load_adapter(self, folder: Path) -> None:
+        """Take the weights of an adapter made for the same backbone, layer and projections."""
+        self._load_adapter(weights.read_checkpoint(folder / "adapter_model.safetensors"), str(folder))
+
     def _load_adapter(self, state: dict[str, Tensor], name: str) -> None:
         from peft import get_peft_model_state_dict, set_peft_model_state_dict
 
-        expected = get_peft_model_state_dict(self.backbone.encoder)
+        expected = get_peft_model_state_dict(self.backbone.encoder, save_embedding_layers=False)
         wrong = sorted(set(expected) ^ set(state)) or sorted(
             key for key in expected if expected[key].shape != state[key].shape
         )
@@ -238,7 +243,7 @@ def _adapter_names(model: Geco) -> dict[tuple[int, str], str]:
     from peft import get_peft_model_state_dict
 
     names = {}
-    for key in get_peft_model_state_dict(model.backbone.encoder):
+    for key in get_peft_model_state_dict(model.backbone.encoder, save_embedding_layers=False):
         prefix, matrix, _ = key.rsplit(".", 2)
         if matrix == "lora_A":
             block = next(int(part) for part in prefix.split(".") if part.isdigit())

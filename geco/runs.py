@@ -20,7 +20,7 @@ import torch
 from matplotlib.figure import Figure
 
 from geco import report
-from geco.config.training import FREE, TrainConfig, as_dict
+from geco.config.training import FREE, LENGTH, TrainConfig, as_dict
 
 CHUNK = bytes(1 << 20)
 VALIDATION = "validation"  # folder through which processes share a validation; a kill may leave it
@@ -50,7 +50,8 @@ class RunFolder:
             ) from None
         for leftover in (*self.path.glob(".*.draft"), *self.path.glob(VALIDATION)):
             shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
-        self._check_same("config.json", as_dict(config), apart_from=FREE)
+        free = FREE + LENGTH if config.schedule == "constant" else FREE
+        self._check_same("config.json", as_dict(config), apart_from=free)
         self._check_same("data.json", dict(data))
         self._write("config.json", config.to_json())
         self._write("data.json", json.dumps(dict(data), indent=2))

@@ -7,13 +7,13 @@ sets of the whole batch, so their sizes are summed first, and gradients are summ
 import contextlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from geco import images, types
+from geco import images, pairing, types
 from geco.losses import LossValue
 from geco.types import FeatureMap, Pair
 
@@ -36,7 +36,8 @@ class StepValues:
     terms: dict[str, float]  # before they are weighted
     counts: dict[str, int]  # entries of each term; also skipped pairs and clamped entries
     gradient: float  # norm, before clipping
-    pairs: int
+    images: int
+    pairs: int  # that were compared
 
 
 class Stepper:
@@ -50,24 +51,39 @@ class Stepper:
         accelerator: Accelerator,
         *,
         clip: float | None = None,
+        pairing: str = "given",
     ) -> None:
         self.model, self.optimizer, self.loss, self.accelerator = model, optimizer, loss, accelerator
-        self.clip = clip
+        self.clip, self.pairing = clip, pairing
 
     def __call__(self, parts: Sequence[Pair]) -> StepValues:
         """Take one step; raises `DivergedError` before anything has changed."""
         on_device = [moved(pairs, self.accelerator.device) for pairs in parts]
         sizes = self._set_sizes(on_device) if len(parts) > 1 else None
-        values = []
-        for number, pairs in enumerate(on_device):
+        values, compared = [], 0
+        for number, part in enumerate(on_device):
             last = number == len(parts) - 1
             with contextlib.nullcontext() if last else self.accelerator.no_sync(self.model):
-                values.append(self._backward(pairs, sizes))
+                source, target = encode(self.model, part)
+                pairs, source, target = self._paired(part, source, target)
+                values.append(self._backward(source, target, pairs, sizes))
+                compared += len(pairs.category)
         gradient = self._apply(parts)
-        return self._summed(values, gradient, pairs=sum(len(pairs.category) for pairs in parts))
+        images = 2 * sum(len(pairs.category) for pairs in parts)
+        return self._summed(values, gradient, images=images, pairs=compared)
 
-    def _backward(self, pairs: Pair, sizes: Tensor | None) -> LossValue:
-        source, target = encode(self.model, pairs)
+    def _paired(
+        self, pairs: Pair, source: FeatureMap, target: FeatureMap
+    ) -> tuple[Pair, FeatureMap, FeatureMap]:
+        """The pairs that are compared, and their features."""
+        if self.pairing == "given":
+            return pairs, source, target
+        regrouped = pairing.every_two(pairs)
+        return regrouped.pairs, *regrouped.features(source, target)
+
+    def _backward(
+        self, source: FeatureMap, target: FeatureMap, pairs: Pair, sizes: Tensor | None
+    ) -> LossValue:
         reduce_counts = self._over_processes if sizes is None else lambda _: sizes
         value = self.loss(source, target, pairs, reduce_counts=reduce_counts)
         if self._anywhere(not bool(torch.isfinite(value.total))):
@@ -103,11 +119,12 @@ class Stepper:
 
         patch = self.accelerator.unwrap_model(self.model).patch
         with torch.no_grad():
-            for pairs in parts:
-                height, width = pairs.source.size
-                shape = (len(pairs.category), 1, height // patch, width // patch)
-                alike = FeatureMap(torch.ones(shape, device=self.accelerator.device), pairs.source.size)
-                self.loss(alike, alike, pairs, reduce_counts=note)
+            for part in parts:
+                height, width = part.source.size
+                shape = (len(part.category), 1, height // patch, width // patch)
+                alike = FeatureMap(torch.ones(shape, device=self.accelerator.device), part.source.size)
+                pairs, source, target = self._paired(part, alike, alike)
+                self.loss(source, target, pairs, reduce_counts=note)
         return self._over_processes(torch.stack(found).sum(0)) if found else None
 
     def _over_processes(self, values: Tensor) -> Tensor:
@@ -116,21 +133,22 @@ class Stepper:
     def _anywhere(self, fact: bool) -> bool:
         return bool(self._over_processes(torch.tensor(float(fact), device=self.accelerator.device)))
 
-    def _summed(self, values: Sequence[LossValue], gradient: float, *, pairs: int) -> StepValues:
+    def _summed(self, values: Sequence[LossValue], gradient: float, *, images: int, pairs: int) -> StepValues:
         terms, counts = list(values[0].terms), list(values[0].counts)
         rows = [
             torch.stack([value.total.detach(), *(value.terms[name].detach() for name in terms)]).float()
             for value in values
         ]
         numbers = [sum(value.counts[name] for value in values) for name in counts]
-        local = torch.cat([torch.stack(rows).sum(0), rows[0].new_tensor([*numbers, pairs])])
+        local = torch.cat([torch.stack(rows).sum(0), rows[0].new_tensor([*numbers, images, pairs])])
         total, *rest = self._over_processes(local).tolist()
         return StepValues(
             total,
             dict(zip(terms, rest[: len(terms)], strict=True)),
-            {name: int(n) for name, n in zip(counts, rest[len(terms) : -1], strict=True)},
+            {name: int(n) for name, n in zip(counts, rest[len(terms) : -2], strict=True)},
             gradient,
-            int(rest[-1]),
+            images=int(rest[-2]),
+            pairs=int(rest[-1]),
         )
 
     # --- when something is not a number -------------------------------------------------------------------------
@@ -141,7 +159,7 @@ class Stepper:
         names, wrong = pair_names(pairs), []
         for i, name in enumerate(names):
             one = [FeatureMap(features.values[i : i + 1], features.size) for features in (source, target)]
-            if not torch.isfinite(self.loss(*one, picked(pairs, i)).total):
+            if not torch.isfinite(self.loss(*one, types.picked(pairs, torch.tensor([i]))).total):
                 wrong.append(name)
         return wrong
 
@@ -167,24 +185,4 @@ def pair_names(pairs: Pair) -> list[str]:
 
 def moved(pairs: Pair, device: torch.device) -> Pair:
     """The batch on a device."""
-    return _mapped(pairs, lambda tensor: tensor.to(device, non_blocking=True), lambda entries: entries)
-
-
-def picked(pairs: Pair, index: int) -> Pair:
-    """A batch of one pair of the batch."""
-    keep = slice(index, index + 1)
-    return _mapped(pairs, lambda tensor: tensor[keep], lambda entries: entries[keep])
-
-
-def _mapped(item: Any, of_tensor: Callable[[Tensor], Tensor], of_entries: Callable[[Any], Any]) -> Any:
-    """The object with every tensor and every tuple with an entry per sample replaced."""
-    values: dict[str, Any] = {}
-    for field in fields(item):
-        value = getattr(item, field.name)
-        if isinstance(value, Tensor):
-            values[field.name] = of_tensor(value)
-        elif field.name in types.PER_SAMPLE:
-            values[field.name] = of_entries(value)
-        elif is_dataclass(value):
-            values[field.name] = _mapped(value, of_tensor, of_entries)
-    return replace(item, **values)
+    return types.mapped(pairs, lambda tensor: tensor.to(device, non_blocking=True))

@@ -56,13 +56,12 @@ def fit(
         for parts, waited in timed(job.batches()):
             started = time.perf_counter()
             try:
-                values = job.stepper(parts)
+                values = job.take(parts)
             except DivergedError as error:
                 job.save()
                 raise DivergedError(
                     f"step {job.state.step + 1}: {error}; {job.run.path} keeps step {job.state.step}"
                 ) from None
-            job.state.step += 1
             record = job.log(values, seconds=time.perf_counter() - started + waited, waited=waited)
             watch(job.state.step, job.total, record)
             stop = job.agreed(signals.received)

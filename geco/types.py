@@ -6,7 +6,7 @@ sizes are (height, width), boxes are (x0, y0, x1, y1). A batch is leading dimens
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -183,3 +183,26 @@ def _stack_keypoints(items: Sequence[Keypoints]) -> Keypoints:
         for item in items
     ]
     return Keypoints(torch.stack(xy), torch.stack(visible))
+
+
+def mapped(
+    item: T, of_tensor: Callable[[Tensor], Tensor], of_entries: Callable[[Any], Any] = lambda entries: entries
+) -> T:
+    """The batch with every tensor, and every tuple that has an entry per sample, replaced."""
+    values: dict[str, Any] = {}
+    for field in dataclasses.fields(item):  # type: ignore[arg-type]
+        value = getattr(item, field.name)
+        if isinstance(value, Tensor):
+            values[field.name] = of_tensor(value)
+        elif field.name in PER_SAMPLE:
+            values[field.name] = of_entries(value)
+        elif dataclasses.is_dataclass(value):
+            values[field.name] = mapped(value, of_tensor, of_entries)
+    return dataclasses.replace(item, **values)  # type: ignore[type-var]
+
+
+def picked(batch: T, index: Int[Tensor, "n"]) -> T:
+    """A batch of the samples with these numbers."""
+    return mapped(
+        batch, lambda tensor: tensor[index], lambda entries: tuple(entries[i] for i in index.tolist())
+    )

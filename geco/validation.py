@@ -1,5 +1,6 @@
 """Validation during training: PCK@0.1 on fixed pairs of each dataset, and a picture of one of them."""
 
+import math
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -37,10 +38,12 @@ def validate(
 ) -> dict[str, float]:
     """PCK@0.1 in % under the protocol `geco`: of each set ("PCK <name>") and their mean ("PCK").
 
+    "bin" is the similarity that separates hidden from visible keypoints best, averaged over the sets.
+
     Several processes share the work through `folder`, which is gone afterwards.
     """
     protocol = Protocol(alphas=(ALPHA,), match=MatchSettings(bin=bin))
-    found = {}
+    found, thresholds = {}, []
     for name, pairs in sets.items():
         report = keypoints.run(
             model,
@@ -51,10 +54,12 @@ def validate(
             processes=processes,
         )
         found[f"PCK {name}"] = 100 * report.values[f"{protocol.name} PCK@{ALPHA:g}"]
+        thresholds.append(report.values[f"{protocol.name} hidden threshold"])
     processes.wait()
     if processes.index == 0 and processes.count > 1:
         shutil.rmtree(folder)
-    return {"PCK": fmean(found.values()), **found}
+    known = [threshold for threshold in thresholds if not math.isnan(threshold)]
+    return {"PCK": fmean(found.values()), **found, "bin": fmean(known) if known else bin}
 
 
 @torch.inference_mode()

@@ -28,7 +28,8 @@ from geco.config.encoder import EncoderConfig
 logger = logging.getLogger("geco")
 
 ASSETS = Path(__file__).parent / "assets"
-ADAPTER_FILES = ("geco.json", "adapter_config.json", "adapter_model.safetensors")
+CONFIG_FILE = "geco.json"
+ADAPTER_FILES = (CONFIG_FILE, "adapter_config.json", "adapter_model.safetensors")
 RUN_MODELS = ("best", "last")  # subfolders of a training run, the first that is there is taken
 DEFAULT_SIZE, DEFAULT_BIN = EncoderConfig().size, EncoderConfig().bin
 
@@ -243,7 +244,7 @@ def sha256(path: Path) -> str:
 
 def packaged() -> list[str]:
     """Names of the adapters that ship with the package."""
-    return sorted(folder.parent.name for folder in ASSETS.glob("*/geco.json"))
+    return sorted(folder.parent.name for folder in ASSETS.glob(f"*/{CONFIG_FILE}"))
 
 
 def default_model() -> str:
@@ -259,16 +260,21 @@ def find_adapter(name: str) -> Path | None:
         return None
     path = Path(name).expanduser()
     for folder in (path, *(path / kept for kept in RUN_MODELS)):
-        if (folder / "geco.json").is_file():
+        if (folder / CONFIG_FILE).is_file():
             return folder
     if path.exists() or name.count("/") != 1 or name.startswith((".", "/", "~")):
         return None
     return _adapter_on_hub(name)
 
 
+def adapter_config(folder: Path) -> EncoderConfig:
+    """What the encoder of an adapter is made of."""
+    return EncoderConfig.from_json((folder / CONFIG_FILE).read_text(), name=str(folder / CONFIG_FILE))
+
+
 def _adapter_on_hub(name: str) -> Path | None:
     """None if it is no adapter; whether it is a backbone, `locate` finds out and says."""
-    folder = hub.fetch(name, ["geco.json"])
-    if folder is None or not (folder / "geco.json").is_file():
+    folder = hub.fetch(name, [CONFIG_FILE])
+    if folder is None or not (folder / CONFIG_FILE).is_file():
         return None
     return hub.fetch(name, list(ADAPTER_FILES))

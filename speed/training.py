@@ -23,7 +23,7 @@ from accelerate import Accelerator
 from torch import Tensor
 from torch.nn import functional
 
-from geco import images, jobs, steps, transport
+from geco import images, jobs, transport, types
 from geco.config.encoder import EncoderConfig
 from geco.config.training import TrainConfig
 from geco.losses import CellSets, TransportLoss, cell_sets, visible_shares
@@ -70,7 +70,7 @@ def naive_loss(model: Any, batch: Pair, loss: TransportLoss) -> Tensor:
     """The same number as ours, pair by pair."""
     sums, counts = [], []
     for i in range(len(batch.category)):
-        pair = steps.picked(batch, i)
+        pair = types.picked(batch, torch.tensor([i]))
         maps = []
         for view in (pair.source, pair.target):
             maps.append(model(images.prepare(view.image, view.size)).unit())

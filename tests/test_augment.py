@@ -138,16 +138,26 @@ def test_points_outside_the_crop_become_invisible_and_hidden_ones_stay_hidden() 
     assert out.keypoints.visible.tolist() == [True, False, False]  # the nose lies below the window
 
 
-def test_two_alterations_of_one_view_agree_through_their_matrices() -> None:
+def test_the_points_of_a_self_pair_correspond_and_lie_on_the_object() -> None:
     view = painted(150, 200)
-    pair = augment.self_pair(view, UNKNOWN, SHAPES_ONLY, seed=4, epoch=1, index=9)
-    to = [
-        augment.draw(view.size, SHAPES_ONLY, augment.generator(4, 1, 9, which), may_flip=False).matrix(SIZE)
-        for which in (0, 1)
-    ]
-    source = torch.cat([pair.source.keypoints.xy, torch.ones(3, 1)], -1)
-    target = source @ (to[1] @ torch.linalg.inv(to[0])).T
-    torch.testing.assert_close(target[:, :2], pair.target.keypoints.xy, atol=1e-2, rtol=0)
+    config = replace(SHAPES_ONLY, flip=0.5)
+    flips = set()
+    for index in range(12):
+        pair = augment.self_pair(view, config, points=40, seed=4, epoch=1, index=index)
+        draws = [
+            augment.draw(view.size, config, augment.generator(4, 1, index, which), may_flip=True)
+            for which in (0, 1)
+        ]
+        # Both flipped or neither: a mirrored left eye is not a left eye.
+        to = [replace(drawn, flip=draws[0].flip).matrix(SIZE) for drawn in draws]
+        flips.add(draws[0].flip)
+        source = torch.cat([pair.source.keypoints.xy, torch.ones(40, 1)], -1)
+        target = source @ (to[1] @ torch.linalg.inv(to[0])).T
+        torch.testing.assert_close(target[:, :2], pair.target.keypoints.xy, atol=1e-2, rtol=0)
+        original = source @ torch.linalg.inv(to[0]).T
+        x, y = original[:, :2].long().unbind(-1)
+        assert view.mask[y, x].float().mean() > 0.9  # the rest has been rounded across the rim
+    assert flips == {True, False}
 
 
 def test_plain_only_resizes() -> None:

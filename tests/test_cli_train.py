@@ -81,15 +81,27 @@ def test_the_plan_is_shown_and_nothing_is_written(geco, words, tmp_path, vit):
 
 
 def test_kept_activations_are_counted_not_guessed(vit):
-    config = configured("paper", {"encoder.backbone": str(vit)}, size=98)
+    config = configured("paper", {}, model=str(vit), size=98)
     model = jobs.build(config)
     kept = plans.kept_activations(model, 98)
     tokens, dim = 7 * 7 + 1, 24
     assert kept > 2 * 10 * tokens * dim * 4  # two blocks, each with at least ten maps of all tokens
-    again = jobs.build(configured("paper", {"encoder.backbone": str(vit), "checkpointing": "true"}, size=98))
+    again = jobs.build(configured("paper", {"checkpointing": "true"}, model=str(vit), size=98))
     assert plans.kept_activations(again, 98) < kept / 3
     four, two = (plans.step_memory(model, images=images) for images in (4, 2))
     assert four - two == 2 * kept + 5 * 50 * 50 * 4
+
+
+def test_a_model_may_be_an_adapter_to_go_on_from(vit, tmp_path):
+    first = configured("paper", {}, model=str(vit), size=98, settings=["encoder.lora.rank=4"])
+    assert (first.start, first.encoder.backbone) == (None, str(vit.resolve()))
+    jobs.build(first).save_pretrained(tmp_path / "adapter")
+    then = configured("paper", {}, model=str(tmp_path / "adapter"), size=112)
+    assert then.start == str(tmp_path / "adapter")
+    assert then.encoder.backbone == str(vit.resolve())
+    assert then.encoder.lora.rank == 4
+    assert then.encoder.size == then.augment.size == 112
+    assert jobs.build(then).trainable() == jobs.build(first).trainable()
 
 
 def test_overfitting_takes_the_first_pairs_unaltered(geco, words, tmp_path):

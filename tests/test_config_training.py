@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -30,7 +31,7 @@ def test_json_there_and_back(name, other):
 def test_each_ablation_changes_one_thing_of_the_paper():
     paper = preset("paper")
     same = {name for name in ABLATIONS if ablation(name, paper) == paper}
-    assert same == {"full", "base"}
+    assert same == {"full", "base", "reference"}
     no_kl = ablation("no-kl", paper).settings.transport
     assert no_kl.alpha == no_kl.beta == math.inf
     assert ablation("uniform-marginals", paper).settings.transport.marginals == "uniform"
@@ -89,5 +90,21 @@ def test_a_typo_lists_the_choices():
         ablation("nokl", TrainConfig())
     with pytest.raises(ValueError, match=r"run\.json is not JSON"):
         TrainConfig.from_json("{", name="run.json")
-    with pytest.raises(ValueError, match="precision must be no, bf16 or fp16, got 'half'"):
+    with pytest.raises(ValueError, match="precision must be one of no, bf16, fp16, got 'half'"):
         replace(TrainConfig(), precision="half")
+
+
+def test_the_learning_rate_rises_stays_and_falls():
+    from geco.jobs import learning_rate
+
+    plain = TrainConfig(learning_rate=2.0, warmup=4)
+    assert [learning_rate(plain, step, 100) for step in (0, 1, 4, 50, 99)] == pytest.approx(
+        [0.4, 0.8, 2, 2, 2]
+    )
+    cosine = replace(plain, schedule="cosine")
+    rates = [learning_rate(cosine, step, 104) for step in range(104)]
+    assert rates[4] == pytest.approx(2)
+    assert rates[54] == pytest.approx(1)  # half of what follows the warm-up
+    assert rates[-1] == pytest.approx(2 * (1 - math.cos(math.pi / 100)) / 2)
+    assert all(a > b for a, b in pairwise(rates[4:]))
+    assert learning_rate(TrainConfig(), 0, 10) == TrainConfig().learning_rate

@@ -133,6 +133,8 @@ def test_mistakes_say_what_to_do() -> None:
         sampling.share(np.arange(4), rank=2, world=2)
     with pytest.raises(ValueError, match="per_category counts pairs, expected 1 or more"):
         SamplingSettings(0)
+    with pytest.raises(ValueError, match="self_pairs is a share, expected 0 to 1, got 2"):
+        SamplingSettings(self_pairs=2)
 
 
 # --- the loader ----------------------------------------------------------------------------------------------
@@ -191,6 +193,29 @@ def test_any_number_of_workers_loads_the_same(joint: Joint) -> None:
             assert torch.equal(one.target.image, two.target.image)
             assert torch.equal(one.target.keypoints.xy, two.target.keypoints.xy)
             assert torch.equal(one.source.mask, two.source.mask)
+
+
+def test_a_share_of_the_pairs_become_two_views_of_one_image(joint: Joint) -> None:
+    def loaded(share: float) -> list[Pair]:
+        sampling = SamplingSettings(self_pairs=share, self_points=9)
+        data = TrainingPairs(joint, AugmentSettings(size=28), seed=0, sampling=sampling)
+        return [data[epoch, index] for epoch in range(20) for index in range(len(joint))]
+
+    half = loaded(0.5)
+    alone = [pair for pair in half if pair.source.name == pair.target.name]
+    n = len(half)
+    assert abs(len(alone) / n - 0.5) < 4 * np.sqrt(0.25 / n)
+    for pair in alone:
+        assert len(pair.skeleton) == 9
+        assert pair.skeleton.twin == tuple(range(9)), "nothing to mix up"
+        assert pair.category.endswith("with itself")
+    same = [pair.source.name == pair.target.name for pair in loaded(0.5)]
+    assert same == [pair.source.name == pair.target.name for pair in half]
+    assert not any(pair.source.name == pair.target.name for pair in loaded(0.0))
+    # Annotated pairs are what they would be without: a share more changes no other draw.
+    for with_, without in zip(half, loaded(0.0), strict=True):
+        if with_.source.name != with_.target.name:
+            assert torch.equal(with_.source.image, without.source.image)
 
 
 def test_a_mixed_batch_is_padded_and_keeps_what_all_views_have(joint: Joint) -> None:

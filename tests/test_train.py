@@ -60,6 +60,49 @@ def overfitted(vit, tmp_path_factory):
         return fit(settings, data, data, folder), model, before, settings
 
 
+def test_the_bin_of_a_saved_model_is_calibrated_on_validation(vit, tmp_path):
+    data = {"squares": pairs(4)}
+    settings = plain_config(vit, epochs=3, validate_every=2, calibrate=True)
+    outcome = fit(settings, data, data, tmp_path / "run")
+    found = logged(outcome.folder, "bin", "validation")
+    assert geco.load(outcome.folder / "last", device="cpu").config.bin == found[-1]
+    assert -1 < found[-1] < 1
+    assert found[-1] != settings.encoder.bin
+    again = fit(replace(settings, epochs=4), data, data, tmp_path / "run")
+    assert again.step == 4
+    assert (
+        geco.load(again.folder / "last", device="cpu").config.bin
+        == logged(again.folder, "bin", "validation")[-1]
+    )
+    plain = fit(replace(settings, calibrate=False), data, data, tmp_path / "plain")
+    assert geco.load(plain.folder / "last", device="cpu").config.bin == settings.encoder.bin
+
+
+def test_a_run_starts_where_an_adapter_ends(overfitted, vit, tmp_path):
+    outcome, _, _, settings = overfitted
+    again = jobs.build(replace(settings, start=str(outcome.folder / "last")))
+    last = geco.load(outcome.folder / "last", device="cpu")
+    batch = collate([_plain(pair) for pair in pairs(2)])
+    for ours, wanted in zip(steps.encode(again, batch), steps.encode(last, batch), strict=True):
+        assert_close(ours.values, wanted.values, atol=1e-5, rtol=1e-4)  # one of them is merged
+    assert again.trainable() == jobs.build(settings).trainable()
+    with pytest.raises(ValueError, match="is no adapter to start from"):
+        jobs.build(replace(settings, start=str(vit)))
+    other = replace(settings.encoder, lora=replace(settings.encoder.lora, rank=3))
+    with pytest.raises(ValueError, match="does not fit its backbone"):
+        jobs.build(replace(settings, encoder=other, start=str(outcome.folder)))
+
+
+def test_the_length_of_a_run_is_fixed_if_its_learning_rate_falls(vit, tmp_path):
+    data = {"squares": pairs(4)}
+    settings = plain_config(vit, epochs=3, schedule="cosine", warmup=1, pairing="all")
+    outcome = fit(settings, data, {}, tmp_path / "run")
+    rates = logged(outcome.folder, "learning_rate")
+    assert rates == pytest.approx([0.005, 0.01, 0.005])
+    with pytest.raises(ValueError, match=r"another configuration \(epochs differ\)"):
+        fit(replace(settings, epochs=5), data, {}, tmp_path / "run")
+
+
 # --- it learns ----------------------------------------------------------------------------------------------
 
 

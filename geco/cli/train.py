@@ -35,7 +35,8 @@ def train(
         Path | None, typer.Option(help="Run folder.", show_default="runs/<preset>", file_okay=False)
     ] = None,
     backbone: Annotated[
-        str | None, typer.Option("--model", "-m", help="Backbone: name, folder or hub id.")
+        str | None,
+        typer.Option("--model", "-m", help="Backbone, or adapter to go on from: name, folder, hub id."),
     ] = None,
     size: Annotated[int | None, typer.Option(min=14, help="Side the images are squashed to.")] = None,
     loss: Annotated[str | None, typer.Option(help="transport, contrastive or soft-argmax.")] = None,
@@ -70,7 +71,6 @@ def train(
     Example: [bold]geco train --preset animals-cpu --data animalpose=data/animalpose --dry-run[/]
     """
     given = {
-        "encoder.backbone": _place(backbone),
         "loss": loss,
         "epochs": epochs,
         "steps": steps,
@@ -79,7 +79,7 @@ def train(
         "seed": seed,
         "workers": workers,
     }
-    config = configured(preset, given, size=size, settings=settings or ())
+    config = configured(preset, given, model=backbone, size=size, settings=settings or ())
     train_sets, valid_sets = _load(data, loader or ())
     folder = out or Path("runs") / (preset if overfit is None else f"{preset}-overfit")
     if overfit is not None:
@@ -99,12 +99,18 @@ def train(
 
 
 def configured(
-    preset: str, given: Mapping[str, Any], *, size: int | None = None, settings: Sequence[str] = ()
+    preset: str,
+    given: Mapping[str, Any],
+    *,
+    model: str | None = None,
+    size: int | None = None,
+    settings: Sequence[str] = (),
 ) -> TrainConfig:
     """The preset with what the options and `--set key=value` change."""
     from geco.config import training
 
     config = training.preset(preset)
+    config = config if model is None else _starting_from(config, model)
     config = config if size is None else config.at_size(size)
     for key, value in given.items():
         if value is not None:
@@ -117,9 +123,19 @@ def configured(
     return config
 
 
-def _place(backbone: str | None) -> str | None:
-    """A folder by its full path: the run must find it again from wherever it is loaded."""
-    return str(Path(backbone).resolve()) if backbone and Path(backbone).is_dir() else backbone
+def _starting_from(config: TrainConfig, model: str) -> TrainConfig:
+    """The recipe on another backbone, or going on from an adapter, whose encoder it then takes over.
+
+    Folders are noted by their full path: the run must find them again from wherever it is loaded.
+    """
+    from geco import weights
+
+    place = str(Path(model).resolve()) if Path(model).is_dir() else model
+    folder = weights.find_adapter(model)
+    adapted = None if folder is None else weights.adapter_config(folder)
+    if adapted is None or adapted.lora is None:
+        return replace(config, encoder=replace(config.encoder, backbone=place))
+    return replace(config, start=place, encoder=replace(adapted, size=config.encoder.size))
 
 
 def _load(data: Sequence[str], options: Sequence[str]) -> tuple[Split, Split]:

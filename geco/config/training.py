@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from typing import Any, Literal
 
 from geco.config.augment import AugmentSettings
-from geco.config.encoder import EncoderConfig
+from geco.config.encoder import EncoderConfig, LoraSettings
 from geco.config.sampling import SamplingSettings
 from geco.config.transport import LossSettings
 
@@ -20,6 +20,7 @@ class TrainConfig:
     """The paper's recipe; everything that decides the numbers of a run is in here, except the data."""
 
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    start: str | None = None  # adapter of such an encoder to begin with; None: the bare backbone
     augment: AugmentSettings = field(default_factory=AugmentSettings)
     sampling: SamplingSettings = field(default_factory=SamplingSettings)
     loss: str = "transport"  # a name of `geco.losses.LOSSES`
@@ -29,7 +30,10 @@ class TrainConfig:
     steps: int | None = None  # stop after so many, in whatever epoch
     batch_size: int = 6  # pairs of a step, over all processes and all parts of `accumulate`
     accumulate: int = 1  # parts a process's share of a step is encoded in: less memory, same numbers
-    learning_rate: float = 1e-4  # Adam's, constant: the authors use no schedule and no weight decay
+    pairing: Literal["given", "all"] = "given"  # all: every two images of a batch that share a keypoint table
+    learning_rate: float = 1e-4  # Adam's; the authors use no schedule and no weight decay
+    schedule: Literal["constant", "cosine"] = "constant"  # cosine: down to 0 at the last step
+    warmup: int = 0  # steps over which the learning rate rises
     clip: float | None = None  # largest norm of the gradient
     unfreeze: int = 0  # the last so many blocks are trained whole, besides the adapter
     checkpointing: bool = False  # activations of blocks are computed twice instead of kept
@@ -39,6 +43,9 @@ class TrainConfig:
     save_every: int = 200  # steps between checkpoints
     validate_every: int | None = None  # steps; None: after each epoch
     validation_pairs: int = 200  # of each validation set, spread evenly over it
+    calibrate: bool = (
+        False  # the bin of the saved models is what separates hidden keypoints best in validation
+    )
     workers: int = 2  # processes that load pairs
     cpu: bool = False  # even where there is a GPU
     tensorboard: bool = False
@@ -52,11 +59,16 @@ class TrainConfig:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"{name} must be above 0, or None, got {value}")
-        for name in ("unfreeze", "workers"):
+        for name in ("unfreeze", "workers", "warmup"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}")
-        if self.precision not in ("no", "bf16", "fp16"):
-            raise ValueError(f"precision must be no, bf16 or fp16, got {self.precision!r}")
+        for name, allowed in (
+            ("precision", ("no", "bf16", "fp16")),
+            ("pairing", ("given", "all")),
+            ("schedule", ("constant", "cosine")),
+        ):
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
         if self.augment.size != self.encoder.size:
             raise ValueError(
                 f"pairs must leave the loader at the encoder's size, got augment.size {self.augment.size} "
@@ -87,10 +99,8 @@ class TrainConfig:
         )
 
 
-# What may change when a run goes on: none of it alters the steps already taken or how the next ones are taken.
+# What may change when a run goes on: none of it alters the steps already taken or how the next ones are taken …
 FREE = (
-    "epochs",
-    "steps",
     "save_every",
     "validate_every",
     "validation_pairs",
@@ -98,19 +108,32 @@ FREE = (
     "cpu",
     "tensorboard",
 )
+LENGTH = ("epochs", "steps")  # … nor does the length, unless the learning rate falls towards the end
 
 PRESETS: dict[str, TrainConfig] = {
     "paper": TrainConfig(),
-    # Two cores, no GPU: a small encoder at 224 px, and the reduction that learns in fewer steps.
+    # Two cores, no GPU, the photographs of Animal-Pose: found by measurement (docs/model-geco-s.md).
     "animals-cpu": TrainConfig(
-        encoder=EncoderConfig(backbone="focus-small", size=224),
+        encoder=EncoderConfig(
+            backbone="focus-small",
+            size=224,
+            lora=LoraSettings(
+                rank=16, alpha=16.0, projections=("query", "key", "value", "output", "fc1", "fc2")
+            ),
+        ),
         augment=AugmentSettings(size=224),
         settings=LossSettings(reduction="conditional"),
-        steps=1000,
+        batch_size=4,
+        pairing="all",
+        learning_rate=1e-3,
+        schedule="cosine",
+        warmup=20,
+        steps=600,
         epochs=100,
         save_every=50,
-        validate_every=250,
+        validate_every=200,
         validation_pairs=150,
+        calibrate=True,
         workers=1,
     ),
 }
@@ -150,6 +173,7 @@ ABLATIONS: dict[str, Callable[[TrainConfig], TrainConfig]] = {
     "no-negatives": _loss(negative=0.0),
     "no-background": _loss(background=0.0),
     "conditional": _loss(reduction="conditional"),
+    "reference": _loss(reduction="reference"),
     "contrastive": _loss("contrastive"),
     "soft-argmax": _loss("soft-argmax"),
     "k-100": _per_category(100),

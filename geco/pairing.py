@@ -1,0 +1,59 @@
+"""Pairing: which two images of a batch are compared. An image is encoded once, however many pairs it is in."""
+
+from dataclasses import dataclass, fields
+from itertools import combinations
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from geco import types
+from geco.types import FeatureMap, Keypoints, Pair, View
+
+
+@dataclass(frozen=True)
+class Regrouped:
+    """Pairs made of the images of other pairs; images count sources first, then targets."""
+
+    pairs: Pair
+    source: Int[Tensor, "n"]  # image of each pair's source …
+    target: Int[Tensor, "n"]  # … and of its target
+
+    def features(self, source: FeatureMap, target: FeatureMap) -> tuple[FeatureMap, FeatureMap]:
+        """Feature maps of the new pairs from those of the old ones."""
+        values = torch.cat([source.values, target.values])
+        return FeatureMap(values[self.source], source.size), FeatureMap(values[self.target], target.size)
+
+
+def every_two(pairs: Pair) -> Regrouped:
+    """Every two images of a batch whose keypoints mean the same: one category and one skeleton.
+
+    2b images of one category make b(2b − 1) pairs for the price of encoding b; the given pairs are among them.
+    """
+    kinds = list(zip(pairs.category, pairs.skeleton, strict=True)) * 2  # type: ignore[arg-type]
+    two = [(i, j) for i, j in combinations(range(len(kinds)), 2) if kinds[i] == kinds[j]]
+    views = _joined(pairs.source, pairs.target)
+    assert isinstance(views.image, Tensor)
+    source, target = torch.tensor(two, device=views.image.device).unbind(1)
+    regrouped = Pair(
+        types.picked(views, source),
+        types.picked(views, target),
+        skeleton=tuple(kinds[i][1] for i, _ in two),
+        category=tuple(kinds[i][0] for i, _ in two),
+    )
+    return Regrouped(regrouped, source, target)
+
+
+def _joined(first: Any, second: Any) -> Any:
+    """Two batches of views, or of their keypoints, end to end."""
+    values: dict[str, Any] = {}
+    for field in fields(first):
+        one, other = getattr(first, field.name), getattr(second, field.name)
+        if isinstance(one, Tensor):
+            values[field.name] = torch.cat([one, other])
+        elif isinstance(one, Keypoints | View):
+            values[field.name] = _joined(one, other)
+        else:
+            values[field.name] = one + other if field.name in types.PER_SAMPLE else one
+    return type(first)(**values)
