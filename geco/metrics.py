@@ -274,13 +274,11 @@ class HiddenDetector:
         rates = [share(x, x[-1:].expand_as(x)) for x in (false, found)]
         return torch.cat([start, rates[0]]), torch.cat([start, rates[1]])
 
-    def threshold(self) -> float:
-        """The score that separates hidden from visible best, both kinds counting the same; NaN without both."""
-        scores, found, false = self._steps()
-        if not len(scores) or found[-1] == 0 or false[-1] == 0:
-            return float("nan")
-        best = int((found / found[-1] - false / false[-1]).argmax())
-        return float(scores[best : best + 2].mean())  # halfway to the first score that is called visible
+    def threshold(self, false_alarms: float) -> float:
+        """The score below which this share of the visible queries lies; NaN if none is visible."""
+        scores = torch.cat([torch.zeros(0, dtype=torch.float64), *self.scores])
+        visible = scores[~torch.cat([torch.zeros(0, dtype=torch.bool), *self.hidden])]
+        return float(visible.quantile(false_alarms)) if len(visible) else float("nan")
 
     def compute(self, threshold: float) -> dict[str, float]:
         """Area under the ROC, average precision, and both rates if scores below `threshold` mean hidden."""

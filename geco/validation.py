@@ -38,7 +38,7 @@ def validate(
 ) -> dict[str, float]:
     """PCK@0.1 in % under the protocol `geco`: of each set ("PCK <name>") and their mean ("PCK").
 
-    "bin" is the similarity that separates hidden from visible keypoints best, averaged over the sets.
+    "bin" is the similarity that only one in ten visible keypoints stays below, averaged over the sets.
 
     Several processes share the work through `folder`, which is gone afterwards.
     """

@@ -51,7 +51,7 @@ def summarise(
         for name, estimate in _measures(one).items():
             key = f"{one.protocol.name} {name}"
             values[key], intervals[key] = estimate.value, (estimate.low, estimate.high)
-        values[f"{one.protocol.name} hidden threshold"] = one.hidden.threshold()
+        values[f"{one.protocol.name} hidden threshold"] = one.hidden.threshold(settings.false_alarms)
     return Report(
         benchmark="keypoints",
         label=label,

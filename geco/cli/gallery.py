@@ -83,11 +83,14 @@ def gallery(
     output.mkdir(parents=True, exist_ok=True)
     threshold = encoder.config.bin if bin is None else bin
     shown = exhibits(encoder, pictures, maps, MatchSettings(bin=threshold))
-    for exhibit in shown:
+    if encoder.adapted:
+        with _Clock("encoding two of them without the adapter", times):
+            shown.insert(4, _before_training(encoder, pictures, device=device))
+    for number, exhibit in enumerate(shown, 1):
         from geco import viz
 
         with _Clock(exhibit.heading, times):
-            viz.save(exhibit.draw(), output / exhibit.file)
+            viz.save(exhibit.draw(), output / f"{number}-{exhibit.file}")
     page = output / "index.html"
     page.write_text(_page(encoder, shown, output, times, threshold), encoding="utf-8")
     options.notes.print(f"{len(shown)} pictures and a page: [b]{page}[/b]", soft_wrap=True)
@@ -137,50 +140,75 @@ def exhibits(encoder: "Geco", pictures: Any, maps: Any, settings: MatchSettings)
     left_eye, tail = FACE["left eye"], TAIL["tail tip"]
     return [
         Exhibit(
-            "1-cheetah-to-cub.png",
+            "cheetah-to-cub.png",
             "From a cheetah to a cub",
             "Six points of one face, found on another animal of the same kind. The numbers below are similarities.",
             lambda: carried("cheetah", "cub", FACE),
         ),
         Exhibit(
-            "2-cheetah-to-lion.png",
+            "cheetah-to-lion.png",
             "From a cheetah to a lion",
             "The same six points on another species.",
             lambda: carried("cheetah", "lion", FACE),
         ),
         Exhibit(
-            "3-hidden.png",
+            "hidden.png",
             "What is not there",
             f"Three points of a running cheetah; the portrait shows no tail and no foot. A point whose best similarity "
             f"is below {settings.bin:.2f} is reported as not visible.",
             lambda: carried("runner", "cheetah", TAIL),
         ),
         Exhibit(
-            "4-heat-left-eye.png",
+            "heat-left-eye.png",
             "Left or right?",
             "Similarity of every pixel to the left eye. Look whether the right eye is as warm as the left one.",
             lambda: heat("cheetah", "cub", left_eye),
         ),
         Exhibit(
-            "5-heat-tail.png",
+            "heat-tail.png",
             "A tail without a counterpart",
             "Similarity of every pixel to a tail that the other photograph does not show.",
             lambda: heat("runner", "cheetah", tail),
         ),
         Exhibit(
-            "6-matches.png",
+            "matches.png",
             "Dense matches",
             "Patches that are each other's most similar one.",
             lambda: joined("cheetah", "cub"),
         ),
         Exhibit(
-            "7-components.png",
+            "components.png",
             "What the features see",
             "The three strongest principal components of all four feature maps together, as colours: "
             "equal colours are similar features.",
             lambda: viz.draw_components(list(pictures.values()), list(maps.values()), title=name),
         ),
     ]
+
+
+def _before_training(encoder: "Geco", pictures: Any, *, device: str) -> Exhibit:
+    """The heat map of the left eye again, by the backbone alone at the same size."""
+    from geco import matching, viz
+
+    bare = options.load_model(encoder.config.backbone, layer=None, size=encoder.config.size, device=device)
+    start, end = bare.extract_batch([pictures["cheetah"], pictures["cub"]])
+    scores = matching.score_maps(matching.queries(start, _tensor([FACE["left eye"]])), matching.prepare(end))[
+        0
+    ]
+    return Exhibit(
+        "heat-before-training.png",
+        "The same before training",
+        "What the bare backbone makes of the last picture.",
+        lambda: viz.draw_heatmap(
+            pictures["cheetah"],
+            pictures["cub"],
+            FACE["left eye"],
+            scores,
+            bin=bare.config.bin,
+            title=f"{bare.name}, bare backbone",
+            labels=("cheetah", "cub"),
+        ),
+    )
 
 
 def _tensor(points: Any) -> Any:
@@ -233,8 +261,8 @@ def _page(
     import torch
 
     parts = []
-    for exhibit in shown:
-        data = base64.b64encode((folder / exhibit.file).read_bytes()).decode()
+    for number, exhibit in enumerate(shown, 1):
+        data = base64.b64encode((folder / f"{number}-{exhibit.file}").read_bytes()).decode()
         heading, about = html.escape(exhibit.heading), html.escape(exhibit.about)
         image = f'<img alt="{heading}" src="data:image/png;base64,{data}">'
         parts.append(f"<h2>{heading}</h2>\n<p>{about}</p>\n{image}")

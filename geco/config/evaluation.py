@@ -63,6 +63,7 @@ class KeypointSettings:
     resamples: int = 1000  # of the bootstrap over pairs
     confidence: float = 0.95
     seed: int = 0  # of the bootstrap
+    false_alarms: float = 0.1  # visible points that the reported threshold calls hidden
     examples: int = 4  # qualitative rows per case
 
 
