@@ -65,7 +65,7 @@ def self_pair(
     )
     second = replace(second, flip=first.flip)
     source, target = (apply(marked, nameless, settings, drawn) for drawn in (first, second))
-    return Pair(source, target, nameless, category=f"{view.name} with itself")
+    return Pair(source, target, nameless, category=f"{view.name} with itself, {epoch}/{index}")
 
 
 def plain(pair: Pair, settings: AugmentSettings) -> Pair:

@@ -52,7 +52,7 @@ def total_steps(config: TrainConfig, per_epoch: int) -> int:
 
 def loader(pairs: Joint, keys: StepKeys, config: TrainConfig) -> Any:
     """What gives each step's pairs of this process, in the parts they are encoded in."""
-    masks = config.loss == "transport"
+    masks = config.loss == "transport" or config.sampling.self_pairs > 0
     data = TrainingPairs(pairs, config.augment, seed=config.seed, masks=masks, sampling=config.sampling)
     return DataLoader(
         data,

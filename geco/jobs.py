@@ -55,6 +55,11 @@ class Job:
             for name, pairs in valid.items()
             if len(pairs)
         }
+        if config.calibrate and not self.valid:
+            raise ValueError(
+                "calibrate finds the bin on validation pairs, there are none; add a dataset with a split val, "
+                "or set calibrate=false"
+            )
         self.keys = StepKeys(
             joint, config, rank=self.accelerator.process_index, world=self.accelerator.num_processes
         )
@@ -222,7 +227,7 @@ def build(config: TrainConfig) -> Geco:
             load_backbone(place, layer=config.encoder.layer), config.encoder, name="geco", note=place.note
         )
     if config.start is not None:
-        model.load_adapter(_adapter(config.start))
+        _start(model, config.start)
     blocks = transformer_blocks(model)
     if config.unfreeze > len(blocks):
         raise ValueError(
@@ -236,11 +241,19 @@ def build(config: TrainConfig) -> Geco:
     return model
 
 
-def _adapter(name: str) -> Path:
+def _start(model: Geco, name: str) -> None:
     folder = weights.find_adapter(name)
     if folder is None:
         raise ValueError(f"{name} is no adapter to start from; expected a name, a folder or a hub id of one")
-    return folder
+    made_for = weights.adapter_config(folder)
+    other = [
+        f"{key} {getattr(made_for, key)}, not {getattr(model.config, key)}"
+        for key in ("backbone", "layer", "lora")
+        if getattr(made_for, key) != getattr(model.config, key)
+    ]
+    if other:
+        raise ValueError(f"{name} is an adapter for another encoder: {'; '.join(other)}")
+    model.load_adapter(folder)
 
 
 def transformer_blocks(model: nn.Module) -> nn.ModuleList:
@@ -250,10 +263,11 @@ def transformer_blocks(model: nn.Module) -> nn.ModuleList:
 
 def learning_rate(config: TrainConfig, step: int, total: int) -> float:
     """Of the step after `step` steps: up in a line over the warm-up, then constant, or down along half a cosine."""
-    rise = min(1.0, (step + 1) / (config.warmup + 1))
+    warmup = min(config.warmup, total // 2)
+    rise = min(1.0, (step + 1) / (warmup + 1))
     if config.schedule == "constant":
         return config.learning_rate * rise
-    done = max(0, step - config.warmup) / max(1, total - config.warmup)
+    done = max(0, step - warmup) / max(1, total - warmup)
     return config.learning_rate * rise * (1 + math.cos(math.pi * done)) / 2
 
 

@@ -43,7 +43,8 @@ class TrainingPairs(Dataset[Pair]):
         epoch, index = key
         dataset, _ = self.pairs.locate(index)
         pair = self.pairs[index]
-        if augment.generator(self.seed, epoch, index, 3).random() < self.sampling.self_pairs:
+        alone = augment.generator(self.seed, epoch, index, 3).random() < self.sampling.self_pairs
+        if alone and dataset not in self.settings.plain:
             return augment.self_pair(
                 self._read(pair.source, dataset),
                 self.settings,

@@ -136,19 +136,20 @@ def contributions(
     )
     both, alone, single, hidden, _ = outcome.case == torch.arange(len(CASES))[:, None]
     correct, false = both & near_match, both & ~near_match & near_twin
-    parts = (
-        (correct, both),
-        (correct & ~near_twin, both),
-        (correct & near_twin, both),
-        (false, both),
-        (false, correct | false),
-        (alone & near_match, alone),
-        (single & near_match, single),
-        (hidden & near_twin, hidden),
-    )
-    none = torch.zeros(len(size), len(parts), dtype=torch.float64)
+    parts = {
+        "hat_11": (correct, both),
+        "underline_11": (correct & ~near_twin, both),
+        "tilde_11": (correct & near_twin, both),
+        "overline_11": (false, both),
+        "confused_11": (false, correct | false),
+        "hat_10": (alone & near_match, alone),
+        "hat_1x": (single & near_match, single),
+        "overline_01": (hidden & near_twin, hidden),
+    }
+    none = torch.zeros(len(size), len(SHARES), dtype=torch.float64)
     numerator, denominator = (
-        none.index_add(0, pair, torch.stack(column, -1).double()) for column in zip(*parts, strict=True)
+        none.index_add(0, pair, torch.stack([parts[name][side] for name in SHARES], -1).double())
+        for side in (0, 1)
     )
     return numerator, denominator
 

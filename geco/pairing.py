@@ -29,10 +29,17 @@ class Regrouped:
 def every_two(pairs: Pair) -> Regrouped:
     """Every two images of a batch whose keypoints mean the same: one category and one skeleton.
 
-    2b images of one category make b(2b − 1) pairs for the price of encoding b; the given pairs are among them.
+    2b images of one category make b(2b − 1) pairs for the price of encoding b; the given pairs are among them. An
+    image that is in the batch twice is paired with itself only if it was given so.
     """
+    batch = len(pairs.category)
     kinds = list(zip(pairs.category, pairs.skeleton, strict=True)) * 2  # type: ignore[arg-type]
-    two = [(i, j) for i, j in combinations(range(len(kinds)), 2) if kinds[i] == kinds[j]]
+    names = (*pairs.source.name, *pairs.target.name)
+    two = [
+        (i, j)
+        for i, j in combinations(range(2 * batch), 2)
+        if kinds[i] == kinds[j] and (j == i + batch or names[i] != names[j])
+    ]
     views = _joined(pairs.source, pairs.target)
     assert isinstance(views.image, Tensor)
     source, target = torch.tensor(two, device=views.image.device).unbind(1)

@@ -42,12 +42,16 @@ def plan(config: TrainConfig, train: Datasets, valid: Datasets, *, processes: in
         steps=total_steps(config, len(keys)),
         trainable=model.trainable(),
         parameters=sum(value.numel() for value in model.parameters()),
-        memory=step_memory(model, images=2 * -(-keys.size // config.accumulate)),
+        memory=step_memory(
+            model, images=2 * -(-keys.size // config.accumulate), all_pairs=config.pairing == "all"
+        ),
     )
 
 
-def step_memory(model: Geco, *, images: int) -> int:
+def step_memory(model: Geco, *, images: int, all_pairs: bool = False) -> int:
     """Bytes of weights, gradients, Adam's two moments, kept activations and plans of a step with so many images.
+
+    With `all_pairs` every two of them are compared, if all are of one category: the worst case, and that of animals.
 
     What the encoder keeps for its backward pass is counted on one image, not guessed.
     """
@@ -55,7 +59,8 @@ def step_memory(model: Geco, *, images: int) -> int:
     weights = sum(value.nbytes for value in model.parameters())
     trained = sum(value.nbytes for value in model.parameters() if value.requires_grad)
     patches = (side // model.patch) ** 2
-    plans = images // 2 * MATRICES * (patches + 1) ** 2 * FLOAT
+    pairs = images * (images - 1) // 2 if all_pairs else images // 2
+    plans = pairs * MATRICES * (patches + 1) ** 2 * FLOAT
     return weights + 3 * trained + images * kept_activations(model, side) + plans
 
 

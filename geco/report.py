@@ -351,4 +351,4 @@ def _headline(report: Report, name: str) -> Cell:
     return Estimate(value, low * scale, high * scale)
 
 
-UNITS = (" ms", " fps", " MB", " M")  # a value whose name ends so is not a share
+UNITS = (" ms", " fps", " MB", " M", " threshold")  # a value whose name ends so is not a share

@@ -51,7 +51,7 @@ class RunFolder:
         for leftover in (*self.path.glob(".*.draft"), *self.path.glob(VALIDATION)):
             shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
         free = FREE + LENGTH if config.schedule == "constant" else FREE
-        self._check_same("config.json", as_dict(config), apart_from=free)
+        self._check_same("config.json", as_dict(config), apart_from=free, completed=_with_defaults)
         self._check_same("data.json", dict(data))
         self._write("config.json", config.to_json())
         self._write("data.json", json.dumps(dict(data), indent=2))
@@ -67,10 +67,17 @@ class RunFolder:
         finally:
             os.unlink(name)
 
-    def _check_same(self, file: str, values: Mapping[str, Any], *, apart_from: Iterable[str] = ()) -> None:
+    def _check_same(
+        self,
+        file: str,
+        values: Mapping[str, Any],
+        *,
+        apart_from: Iterable[str] = (),
+        completed: Callable[[Any], Any] = lambda found: found,
+    ) -> None:
         if not (self.path / file).is_file() or not self.checkpoint_file.is_file():
             return
-        found = json.loads((self.path / file).read_text(encoding="utf-8"))
+        found = completed(json.loads((self.path / file).read_text(encoding="utf-8")))
         keys = sorted((found.keys() | values.keys()) - set(apart_from))
         other = [key for key in keys if found.get(key) != values.get(key)]
         if other:
@@ -202,3 +209,11 @@ def _tensorboard(folder: Path) -> Any:
     except ImportError:
         raise ImportError("the TensorBoard log needs: pip install tensorboard; or leave it off") from None
     return SummaryWriter(str(folder))
+
+
+def _with_defaults(values: dict[str, Any]) -> dict[str, Any]:
+    """A configuration written before there were all of today's settings, with their defaults."""
+    try:
+        return as_dict(TrainConfig.from_json(json.dumps(values)))
+    except ValueError:
+        return values  # of settings that no longer exist: the difference will be named

@@ -1,7 +1,8 @@
 """One step of training: pairs → features in one forward pass → loss with global set sizes → gradient → optimiser.
 
 The numbers of a step are those of its whole batch, however it is divided between processes and parts: means are over
-sets of the whole batch, so their sizes are summed first, and gradients are summed, not averaged.
+sets of the whole batch, so their sizes are summed first, and gradients are summed, not averaged. (With pairing "all"
+only images of one part meet, so there the division decides which pairs there are.)
 """
 
 import contextlib

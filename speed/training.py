@@ -23,7 +23,7 @@ from accelerate import Accelerator
 from torch import Tensor
 from torch.nn import functional
 
-from geco import images, jobs, transport, types
+from geco import images, jobs, steps, transport, types
 from geco.config.encoder import EncoderConfig
 from geco.config.training import TrainConfig
 from geco.losses import CellSets, TransportLoss, cell_sets, visible_shares

@@ -230,6 +230,9 @@ def test_two_runs_are_compared_pair_by_pair():
     box = keypoints.run(painted.Painter(), pairs, [PROTOCOLS["bbox-image"]], settings=QUICK)
     with pytest.raises(ValueError, match="share no protocol"):
         keypoints.compare(good, box)
+    older = dataclasses.replace(good, samples={"geco": {"alphas": [0.1], "numerator": [], "denominator": []}})
+    with pytest.raises(ValueError, match="not counted alike under geco; evaluate both again"):
+        keypoints.compare(older, good)
 
 
 def test_examples_are_of_the_cases_they_stand_for():

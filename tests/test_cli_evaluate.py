@@ -127,6 +127,7 @@ def test_two_models_are_compared_and_reported_side_by_side(geco, birds, tiny_fol
     tables = {table["name"]: table for table in json.loads(compared.stdout)["tables"]}
     of_pck = [row[3]["value"] for row in tables["difference"]["rows"] if "PCK" in row[0]]
     assert of_pck == [0] * 4
+    assert {row[3]["value"] for row in tables["difference"]["rows"]} <= {0, None}, "None: no such points"
     side = geco("report", *folders, "--out", tmp_path / "both")
     assert "Paired difference in %" in side.stdout
     assert (tmp_path / "both" / "pck__geco.png").exists()

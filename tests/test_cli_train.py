@@ -90,6 +90,8 @@ def test_kept_activations_are_counted_not_guessed(vit):
     assert plans.kept_activations(again, 98) < kept / 3
     four, two = (plans.step_memory(model, images=images) for images in (4, 2))
     assert four - two == 2 * kept + 5 * 50 * 50 * 4
+    more = plans.step_memory(model, images=4, all_pairs=True) - four
+    assert more == (6 - 2) * 5 * 50 * 50 * 4  # every two of four images instead of two pairs
 
 
 def test_a_model_may_be_an_adapter_to_go_on_from(vit, tmp_path):

@@ -202,13 +202,14 @@ def test_keypoints_that_are_left_out_are_as_if_nobody_had_annotated_them(root):
     assert len(skeleton) == 17
     assert skeleton.names[:3] == ("right_eye", "nose", "left_front_elbow")
     assert skeleton.twin[0] == 0, "its counterpart is gone"
+    assert skeleton.mirror is None, "a flipped right eye is a left eye, which is not among the rows"
     assert skeleton.names[skeleton.twin[2]] == "right_front_elbow"
     left = without.views[0].keypoints
     rows = [i for i in range(20) if i not in (0, 3, 4)]
     assert left.xy.tolist() == whole.views[0].keypoints.xy[rows].tolist()
     assert left.visible.tolist() == whole.views[0].keypoints.visible[rows].tolist()
 
-    only = animalpose.load(root, "train", n_pairs=20, only="left_ear,right_ear,nose", min_shared=1)
+    only = animalpose.load(root, "train", n_pairs=20, only="left_ear,right_ear,nose")
     assert only[0].skeleton.names == ("nose", "left_ear", "right_ear")
     assert only[0].skeleton.twin == only[0].skeleton.mirror == (0, 2, 1)
     assert only.views[0].keypoints.xy.shape == (3, 2)
@@ -228,6 +229,12 @@ def test_the_lists_are_those_of_the_hash_and_do_not_overlap():
     counts = Counter(lists.values())
     assert counts == {"train": 2737, "val": 577, "test": 597}
     assert all(hashed_split(name, animalpose.SHARES) == split for name, split in lists.items())
-    assert animalpose.split_of("another_photograph.jpg") == hashed_split(
-        "another_photograph.jpg", animalpose.SHARES
-    )
+
+
+def test_only_listed_photographs_if_asked_for(root, monkeypatch):
+    every = animalpose.load(root, "train")
+    names = sorted({view.image.name for view in every.views})
+    monkeypatch.setattr(animalpose, "listed", lambda: dict.fromkeys(names[:3], "train"))
+    some = animalpose.load(root, "train", photographs="listed")
+    assert sorted({view.image.name for view in some.views}) == names[:3]
+    assert {view.image.name for view in animalpose.load(root, "train").views} == set(names)

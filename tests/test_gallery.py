@@ -6,7 +6,10 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from geco import weights
 from geco.cli import build, gallery
+from geco.config.encoder import EncoderConfig
+from geco.model import Geco, load_backbone
 
 needs_photographs = pytest.mark.skipif(
     importlib.util.find_spec("gradio") is None,
@@ -40,6 +43,22 @@ def test_the_gallery_is_pictures_and_one_self_contained_page(tiny_folder, tmp_pa
     assert "http" not in page.replace("http-equiv", ""), "nothing is fetched"
     assert "bare backbone" in page
     assert "below 0.50" in page
+
+
+@needs_photographs
+def test_a_trained_model_is_shown_beside_its_backbone(tiny_folder, tmp_path):
+    adapted = Geco(
+        load_backbone(weights.locate(str(tiny_folder)), layer=None),
+        EncoderConfig(backbone=str(tiny_folder), size=112),
+    )
+    adapted.save_pretrained(tmp_path / "adapter")
+    arguments = ["gallery", "-o", str(tmp_path / "tour"), "-m", str(tmp_path / "adapter")]
+    result = CliRunner().invoke(build(), arguments, catch_exceptions=False)
+    assert result.exit_code == 0
+    names = [path.name for path in sorted((tmp_path / "tour").glob("*.png"))]
+    assert len(names) == 8
+    assert names[3:5] == ["4-heat-left-eye.png", "5-heat-before-training.png"]
+    assert (tmp_path / "tour" / "index.html").read_text().count("data:image/png;base64,") == 8
 
 
 @needs_photographs

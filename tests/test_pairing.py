@@ -44,6 +44,15 @@ def test_every_two_images_with_one_keypoint_table_meet_once():
         assert regrouped.pairs.category[k] == kinds[which]
 
 
+def test_an_image_that_is_there_twice_meets_itself_only_if_given_so():
+    made = [replace(pair, category="cat") for pair in pairs(2)]
+    twice = [made[0], replace(made[1], source=made[0].source), replace(made[1], target=made[1].source)]
+    regrouped = pairing.every_two(batch_of(twice))
+    found = list(zip(regrouped.pairs.source.name, regrouped.pairs.target.name, strict=True))
+    assert ("view 0", "view 0") not in found, "two draws of one image are no pair"
+    assert found.count(("view 2", "view 2")) == 1, "but a self-pair is"
+
+
 def test_other_keypoints_never_meet():
     made = pairs(2)
     other = replace(made[0].skeleton, names=("a", "b", "c", "d", "e"))

@@ -199,7 +199,7 @@ def test_a_share_of_the_pairs_become_two_views_of_one_image(joint: Joint) -> Non
     def loaded(share: float) -> list[Pair]:
         sampling = SamplingSettings(self_pairs=share, self_points=9)
         data = TrainingPairs(joint, AugmentSettings(size=28), seed=0, sampling=sampling)
-        return [data[epoch, index] for epoch in range(20) for index in range(len(joint))]
+        return [data[epoch, index] for epoch in range(20) for index in range(12)]  # all of spair
 
     half = loaded(0.5)
     alone = [pair for pair in half if pair.source.name == pair.target.name]
@@ -208,7 +208,10 @@ def test_a_share_of_the_pairs_become_two_views_of_one_image(joint: Joint) -> Non
     for pair in alone:
         assert len(pair.skeleton) == 9
         assert pair.skeleton.twin == tuple(range(9)), "nothing to mix up"
-        assert pair.category.endswith("with itself")
+        assert "with itself" in pair.category
+    assert len({pair.category for pair in alone}) == len(alone), "no two of them may meet in a batch"
+    plain = TrainingPairs(joint, AugmentSettings(size=28), seed=0, sampling=SamplingSettings(self_pairs=1.0))
+    assert plain[0, 14].source.name != plain[0, 14].target.name, "pfpascal is only resized"
     same = [pair.source.name == pair.target.name for pair in loaded(0.5)]
     assert same == [pair.source.name == pair.target.name for pair in half]
     assert not any(pair.source.name == pair.target.name for pair in loaded(0.0))

@@ -74,6 +74,8 @@ def test_the_bin_of_a_saved_model_is_calibrated_on_validation(vit, tmp_path):
         geco.load(again.folder / "last", device="cpu").config.bin
         == logged(again.folder, "bin", "validation")[-1]
     )
+    with pytest.raises(ValueError, match="calibrate finds the bin on validation pairs, there are none"):
+        fit(settings, data, {}, tmp_path / "blind")
     plain = fit(replace(settings, calibrate=False), data, data, tmp_path / "plain")
     assert geco.load(plain.folder / "last", device="cpu").config.bin == settings.encoder.bin
 
@@ -89,7 +91,7 @@ def test_a_run_starts_where_an_adapter_ends(overfitted, vit, tmp_path):
     with pytest.raises(ValueError, match="is no adapter to start from"):
         jobs.build(replace(settings, start=str(vit)))
     other = replace(settings.encoder, lora=replace(settings.encoder.lora, rank=3))
-    with pytest.raises(ValueError, match="does not fit its backbone"):
+    with pytest.raises(ValueError, match=r"an adapter for another encoder: lora .*rank=10.*, not .*rank=3"):
         jobs.build(replace(settings, encoder=other, start=str(outcome.folder)))
 
 
@@ -101,6 +103,46 @@ def test_the_length_of_a_run_is_fixed_if_its_learning_rate_falls(vit, tmp_path):
     assert rates == pytest.approx([0.005, 0.01, 0.005])
     with pytest.raises(ValueError, match=r"another configuration \(epochs differ\)"):
         fit(replace(settings, epochs=5), data, {}, tmp_path / "run")
+
+
+def test_a_run_of_an_older_version_goes_on(vit, tmp_path):
+    data = {"squares": pairs(4)}
+    settings = plain_config(vit, epochs=1)
+    fit(settings, data, {}, tmp_path / "run")
+    written = json.loads((tmp_path / "run" / "config.json").read_text())
+    for key in ("pairing", "schedule", "warmup", "calibrate", "start"):
+        del written[key]
+    (tmp_path / "run" / "config.json").write_text(json.dumps(written))
+    assert fit(replace(settings, epochs=2), data, {}, tmp_path / "run").step == 2
+    (tmp_path / "run" / "config.json").write_text(json.dumps({**written, "wheels": 4}))
+    with pytest.raises(ValueError, match=r"another configuration \(.*wheels"):
+        fit(replace(settings, epochs=3), data, {}, tmp_path / "run")
+
+
+def test_schedule_self_pairs_and_all_pairs_survive_a_stop(vit, tmp_path):
+    data = {"squares": pairs(4)}
+    settings = config(
+        vit,
+        epochs=6,
+        pairing="all",
+        schedule="cosine",
+        warmup=2,
+        calibrate=True,
+        validate_every=4,
+        save_every=1,
+        sampling=SamplingSettings(self_pairs=0.5, self_points=9),
+    )
+    whole = fit(settings, data, data, tmp_path / "whole")
+    job = jobs.Job(settings, data, data, tmp_path / "parts")
+    job.validate()
+    for parts, _ in zip(job.batches(), range(3), strict=False):
+        job.log(job.take(parts), seconds=1.0, waited=0.0)
+    job.save()
+    again = fit(settings, data, data, tmp_path / "parts")
+    assert logged(again.folder) == logged(whole.folder)
+    assert logged(again.folder, "learning_rate") == logged(whole.folder, "learning_rate")
+    one, other = (geco.load(folder / "last", device="cpu") for folder in (again.folder, whole.folder))
+    assert one.fingerprint() == other.fingerprint()
 
 
 # --- it learns ----------------------------------------------------------------------------------------------

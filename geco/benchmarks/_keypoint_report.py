@@ -71,6 +71,7 @@ def summarise(
         samples={
             one.protocol.name: {
                 "measures": _sampled(one.protocol),
+                "radius": settings.main_alpha,  # of those that do not name one
                 **dict(
                     zip(("numerator", "denominator"), (part.tolist() for part in one.samples()), strict=True)
                 ),
@@ -269,6 +270,13 @@ def compare(
     rows: list[tuple[report.Cell, ...]] = []
     for name in shared:
         runs = [one.samples[name] for one in (first, second)]
+        if (
+            len({(run.get("radius"), *run.get("measures", ())) for run in runs}) > 1
+            or "measures" not in runs[0]
+        ):
+            raise ValueError(
+                f"{first.label} and {second.label} were not counted alike under {name}; evaluate both again"
+            )
         numerator = torch.tensor([run["numerator"] for run in runs], dtype=torch.float64)
         denominator = torch.tensor([run["denominator"] for run in runs], dtype=torch.float64)
         drawn = bootstrap(numerator, denominator, resamples=resamples, seed=seed)

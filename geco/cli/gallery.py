@@ -42,6 +42,7 @@ TAIL: dict[str, tuple[float, float]] = {
     "hind foot": (230, 222),
     "nose": (372, 147),
 }  # of the running cheetah
+LEFT_OR_RIGHT = "heat-left-eye.png"
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,8 @@ def gallery(
     shown = exhibits(encoder, pictures, maps, MatchSettings(bin=threshold))
     if encoder.adapted:
         with _Clock("encoding two of them without the adapter", times):
-            shown.insert(4, _before_training(encoder, pictures, device=device))
+            after = [exhibit.file for exhibit in shown].index(LEFT_OR_RIGHT) + 1
+            shown.insert(after, _before_training(encoder, pictures, device=device))
     for number, exhibit in enumerate(shown, 1):
         from geco import viz
 
@@ -159,7 +161,7 @@ def exhibits(encoder: "Geco", pictures: Any, maps: Any, settings: MatchSettings)
             lambda: carried("runner", "cheetah", TAIL),
         ),
         Exhibit(
-            "heat-left-eye.png",
+            LEFT_OR_RIGHT,
             "Left or right?",
             "Similarity of every pixel to the left eye. Look whether the right eye is as warm as the left one.",
             lambda: heat("cheetah", "cub", left_eye),
@@ -190,7 +192,8 @@ def _before_training(encoder: "Geco", pictures: Any, *, device: str) -> Exhibit:
     """The heat map of the left eye again, by the backbone alone at the same size."""
     from geco import matching, viz
 
-    bare = options.load_model(encoder.config.backbone, layer=None, size=encoder.config.size, device=device)
+    config = encoder.config
+    bare = options.load_model(config.backbone, layer=config.layer, size=config.size, device=device)
     start, end = bare.extract_batch([pictures["cheetah"], pictures["cub"]])
     scores = matching.score_maps(matching.queries(start, _tensor([FACE["left eye"]])), matching.prepare(end))[
         0
@@ -198,7 +201,7 @@ def _before_training(encoder: "Geco", pictures: Any, *, device: str) -> Exhibit:
     return Exhibit(
         "heat-before-training.png",
         "The same before training",
-        "What the bare backbone makes of the last picture.",
+        "What the bare backbone makes of the picture above.",
         lambda: viz.draw_heatmap(
             pictures["cheetah"],
             pictures["cub"],

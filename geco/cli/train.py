@@ -133,8 +133,10 @@ def _starting_from(config: TrainConfig, model: str) -> TrainConfig:
     place = str(Path(model).resolve()) if Path(model).is_dir() else model
     folder = weights.find_adapter(model)
     adapted = None if folder is None else weights.adapter_config(folder)
-    if adapted is None or adapted.lora is None:
+    if folder is None or adapted is None:
         return replace(config, encoder=replace(config.encoder, backbone=place))
+    if adapted.lora is None:  # saved whole, so it is a backbone
+        return replace(config, encoder=replace(config.encoder, backbone=str(folder.resolve())))
     return replace(config, start=place, encoder=replace(adapted, size=config.encoder.size))
 
 

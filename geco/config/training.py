@@ -29,11 +29,13 @@ class TrainConfig:
     epochs: int = 8
     steps: int | None = None  # stop after so many, in whatever epoch
     batch_size: int = 6  # pairs of a step, over all processes and all parts of `accumulate`
-    accumulate: int = 1  # parts a process's share of a step is encoded in: less memory, same numbers
+    accumulate: int = (
+        1  # parts a process's share of a step is encoded in: less memory, same numbers of given pairs
+    )
     pairing: Literal["given", "all"] = "given"  # all: every two images of a batch that share a keypoint table
     learning_rate: float = 1e-4  # Adam's; the authors use no schedule and no weight decay
     schedule: Literal["constant", "cosine"] = "constant"  # cosine: down to 0 at the last step
-    warmup: int = 0  # steps over which the learning rate rises
+    warmup: int = 0  # steps over which the learning rate rises, at most half of the run
     clip: float | None = None  # largest norm of the gradient
     unfreeze: int = 0  # the last so many blocks are trained whole, besides the adapter
     checkpointing: bool = False  # activations of blocks are computed twice instead of kept
@@ -101,6 +103,7 @@ class TrainConfig:
 
 # What may change when a run goes on: none of it alters the steps already taken or how the next ones are taken …
 FREE = (
+    "calibrate",
     "save_every",
     "validate_every",
     "validation_pairs",
@@ -162,7 +165,9 @@ def _per_category(most: int) -> Callable[[TrainConfig], TrainConfig]:
 
 
 def _backbone(name: str) -> Callable[[TrainConfig], TrainConfig]:
-    return lambda config: replace(config, encoder=replace(config.encoder, backbone=name, layer=None))
+    return lambda config: replace(
+        config, start=None, encoder=replace(config.encoder, backbone=name, layer=None)
+    )
 
 
 ABLATIONS: dict[str, Callable[[TrainConfig], TrainConfig]] = {

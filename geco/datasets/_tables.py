@@ -49,13 +49,17 @@ def rows_named(skeleton: Skeleton, *, only: str = "", without: str = "") -> list
 
 
 def subset(skeleton: Skeleton, rows: Sequence[int]) -> Skeleton:
-    """The skeleton of these rows; one whose counterpart is not among them has none."""
+    """The skeleton of these rows; one whose counterpart is not among them has none.
+
+    If a flip would move a row to one that is left out, there is no mirror: a flipped left eye is no left eye.
+    """
     new = {row: i for i, row in enumerate(rows)}
 
     def table(old: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(new.get(old[row], new[row]) for row in rows)
 
-    mirror = None if skeleton.mirror is None else table(skeleton.mirror)
+    mirrors = skeleton.mirror is not None and all(skeleton.mirror[row] in new for row in rows)
+    mirror = table(skeleton.mirror) if skeleton.mirror is not None and mirrors else None
     return Skeleton(tuple(skeleton.names[row] for row in rows), table(skeleton.twin), mirror)
 
 

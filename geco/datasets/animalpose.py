@@ -56,6 +56,7 @@ def load(
     min_box: float = 0.0,
     min_on_mask: float = 0.0,
     exclude: str | Path | None = None,
+    photographs: str = "all",
     only: str = "",
     without: str = "",
     faults: list[str] | None = None,
@@ -65,23 +66,26 @@ def load(
     `crop="square"` shows only a square around each animal's box and a margin (a share of the box). Left out
     are animals with fewer than `min_keypoints` visible, a box whose longer side is below `min_box` pixels, or
     less than `min_on_mask` of the visible keypoints on the mask (reads every mask), and the photographs that
-    the file `exclude` names (one per line). `only` and `without` name keypoints (commas in between) that are
-    kept or left out, as if nobody had annotated the others; all counts above are of those kept. `faults`:
-    collects what is wrong and leaves it out.
+    the file `exclude` names (one per line); with `photographs="listed"` also all that our lists do not name.
+    `only` and `without` name keypoints (commas in between) that are kept or left out, as if nobody had
+    annotated the others; all counts above are of those kept, and no more of them are asked for than there are.
+    `faults`: collects what is wrong and leaves it out.
     """
     root = Path(root)
     choose(split, SPLITS, what="split")
     choose(species, ("same", "any"), what="species")
     choose(crop, ("none", "square"), what="crop")
+    choose(photographs, ("all", "listed"), what="photographs")
     whole = skeletons("animalpose")["animal"]
     kept = rows_named(whole, only=only, without=without)
     skeleton = subset(whole, kept)
+    min_keypoints, min_shared = min(min_keypoints, len(kept)), min(min_shared, len(kept))
     unwanted = _names(Path(exclude)) if exclude else set()
     views: list[View] = []
     kinds: list[str] = []
     with tolerating(faults):
         for where, file, kind, record in _records(root, split):
-            if Path(file).stem in unwanted:
+            if Path(file).stem in unwanted or (photographs == "listed" and file not in listed()):
                 continue
             with tolerating(faults):
                 view = _view(root, file, record, where, kept)
@@ -96,14 +100,9 @@ def load(
     return Pairs(tuple(views), rows, categories, [skeleton] * len(rows))
 
 
-def split_of(file: str) -> str:
-    """The split of a photograph: as listed, or by the hash that made the lists."""
-    return listed().get(file) or hashed_split(file, SHARES)
-
-
 @cache
 def listed() -> dict[str, str]:
-    """The split of every photograph that is on a list."""
+    """The split of every photograph that is on a list: that of its hash, written down."""
     lists = json.loads(files("geco.datasets").joinpath("animalpose_splits.json").read_text())
     return {file: split for split, names in lists.items() for file in names}
 
@@ -124,7 +123,7 @@ def _records(root: Path, split: str) -> Iterator[tuple[str, str, str, Any]]:
             raise ValueError(f"{where}: image_id {image} is not among the file's images")
         if kind not in kinds:
             raise ValueError(f"{where}: category_id {kind} is not among the file's categories")
-        if split_of(photographs[image]) == split:
+        if hashed_split(photographs[image], SHARES) == split:
             yield where, photographs[image], kinds[kind], record
 
 
