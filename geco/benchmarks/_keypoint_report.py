@@ -26,6 +26,8 @@ PGCK_COLUMNS = {  # column → name in PGCK.compute()
     "1x correct": "hat_1x",
     "01 to twin": "overline_01",
 }
+# As many as fit into a terminal; what is left out follows from its neighbours.
+BY_CATEGORY = {name: key for name, key in PGCK_COLUMNS.items() if key != "confused_11"}
 DETECTOR_COLUMNS = {
     "AUC": "auc",
     "AP": "ap",
@@ -113,7 +115,7 @@ def _tables(judged: Sequence[Judged], settings: KeypointSettings) -> list[Table]
             Table(
                 f"pgck-{name}",
                 f"PGCK in % at α = {settings.main_alpha:g}, protocol {name}",
-                ("category", *PGCK_COLUMNS),
+                ("category", *BY_CATEGORY),
                 tuple(_pgck_row(one, category, settings) for category in one.members),
                 note="11: match and twin visible (clear: near the match alone, both: near both, to twin: near the twin "
                 "alone), 10: twin hidden, 1x: no twin, 01: only the twin visible.",
@@ -165,7 +167,7 @@ def _pck_row(one: Judged, category: str) -> tuple[report.Cell, ...]:
 def _pgck_row(one: Judged, category: str, settings: KeypointSettings) -> tuple[report.Cell, ...]:
     found = one.pgck[category].compute()
     main = one.at(settings.main_alpha)
-    return (category, *(_percent(float(found[key][main])) for key in PGCK_COLUMNS.values()))
+    return (category, *(_percent(float(found[key][main])) for key in BY_CATEGORY.values()))
 
 
 def _imbalance_row(one: Judged, category: str) -> tuple[report.Cell, ...]:
