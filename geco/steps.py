@@ -70,8 +70,8 @@ class Stepper:
                 values.append(self._backward(source, target, pairs, sizes))
                 compared += len(pairs.category)
         gradient = self._apply(parts)
-        images = 2 * sum(len(pairs.category) for pairs in parts)
-        return self._summed(values, gradient, images=images, pairs=compared)
+        encoded = 2 * sum(len(pairs.category) for pairs in parts)
+        return self._summed(values, gradient, encoded=encoded, compared=compared)
 
     def _paired(
         self, pairs: Pair, source: FeatureMap, target: FeatureMap
@@ -134,14 +134,16 @@ class Stepper:
     def _anywhere(self, fact: bool) -> bool:
         return bool(self._over_processes(torch.tensor(float(fact), device=self.accelerator.device)))
 
-    def _summed(self, values: Sequence[LossValue], gradient: float, *, images: int, pairs: int) -> StepValues:
+    def _summed(
+        self, values: Sequence[LossValue], gradient: float, *, encoded: int, compared: int
+    ) -> StepValues:
         terms, counts = list(values[0].terms), list(values[0].counts)
         rows = [
             torch.stack([value.total.detach(), *(value.terms[name].detach() for name in terms)]).float()
             for value in values
         ]
         numbers = [sum(value.counts[name] for value in values) for name in counts]
-        local = torch.cat([torch.stack(rows).sum(0), rows[0].new_tensor([*numbers, images, pairs])])
+        local = torch.cat([torch.stack(rows).sum(0), rows[0].new_tensor([*numbers, encoded, compared])])
         total, *rest = self._over_processes(local).tolist()
         return StepValues(
             total,

@@ -5,7 +5,7 @@ import html
 import importlib.util
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -88,11 +88,12 @@ def gallery(
         with _Clock("encoding two of them without the adapter", times):
             after = [exhibit.file for exhibit in shown].index(LEFT_OR_RIGHT) + 1
             shown.insert(after, _before_training(encoder, pictures, device=device))
-    for number, exhibit in enumerate(shown, 1):
+    shown = [replace(exhibit, file=f"{number}-{exhibit.file}") for number, exhibit in enumerate(shown, 1)]
+    for exhibit in shown:
         from geco import viz
 
         with _Clock(exhibit.heading, times):
-            viz.save(exhibit.draw(), output / f"{number}-{exhibit.file}")
+            viz.save(exhibit.draw(), output / exhibit.file)
     page = output / "index.html"
     page.write_text(_page(encoder, shown, output, times, threshold), encoding="utf-8")
     options.notes.print(f"{len(shown)} pictures and a page: [b]{page}[/b]", soft_wrap=True)
@@ -129,11 +130,7 @@ def exhibits(encoder: "Geco", pictures: Any, maps: Any, settings: MatchSettings)
         )
 
     def heat(start: str, end: str, point: tuple[float, float]) -> "Figure":
-        asked = matching.queries(maps[start], _tensor([point]), settings)
-        scores = matching.score_maps(asked, matching.prepare(maps[end], settings))[0]
-        return viz.draw_heatmap(
-            pictures[start], pictures[end], point, scores, bin=settings.bin, title=name, labels=(start, end)
-        )
+        return _heat(pictures, maps, (start, end), point, settings, title=name)
 
     def joined(start: str, end: str) -> "Figure":
         matches = matching.mutual(maps[start], maps[end], settings)
@@ -189,28 +186,36 @@ def exhibits(encoder: "Geco", pictures: Any, maps: Any, settings: MatchSettings)
 
 
 def _before_training(encoder: "Geco", pictures: Any, *, device: str) -> Exhibit:
-    """The heat map of the left eye again, by the backbone alone at the same size."""
-    from geco import matching, viz
-
+    """The heat map of the left eye again, by the backbone alone at the same layer and size."""
     config = encoder.config
     bare = options.load_model(config.backbone, layer=config.layer, size=config.size, device=device)
-    start, end = bare.extract_batch([pictures["cheetah"], pictures["cub"]])
-    scores = matching.score_maps(matching.queries(start, _tensor([FACE["left eye"]])), matching.prepare(end))[
-        0
-    ]
+    shown = ("cheetah", "cub")
+    maps = dict(zip(shown, bare.extract_batch([pictures[name] for name in shown]), strict=True))
+    settings, title = MatchSettings(bin=bare.config.bin), f"{bare.name}, bare backbone"
     return Exhibit(
         "heat-before-training.png",
         "The same before training",
         "What the bare backbone makes of the picture above.",
-        lambda: viz.draw_heatmap(
-            pictures["cheetah"],
-            pictures["cub"],
-            FACE["left eye"],
-            scores,
-            bin=bare.config.bin,
-            title=f"{bare.name}, bare backbone",
-            labels=("cheetah", "cub"),
-        ),
+        lambda: _heat(pictures, maps, shown, FACE["left eye"], settings, title=title),
+    )
+
+
+def _heat(
+    pictures: Any,
+    maps: Any,
+    names: tuple[str, str],
+    point: tuple[float, float],
+    settings: MatchSettings,
+    *,
+    title: str,
+) -> "Figure":
+    from geco import matching, viz
+
+    start, end = names
+    asked = matching.queries(maps[start], _tensor([point]), settings)
+    scores = matching.score_maps(asked, matching.prepare(maps[end], settings))[0]
+    return viz.draw_heatmap(
+        pictures[start], pictures[end], point, scores, bin=settings.bin, title=title, labels=names
     )
 
 
@@ -264,8 +269,8 @@ def _page(
     import torch
 
     parts = []
-    for number, exhibit in enumerate(shown, 1):
-        data = base64.b64encode((folder / f"{number}-{exhibit.file}").read_bytes()).decode()
+    for exhibit in shown:
+        data = base64.b64encode((folder / exhibit.file).read_bytes()).decode()
         heading, about = html.escape(exhibit.heading), html.escape(exhibit.about)
         image = f'<img alt="{heading}" src="data:image/png;base64,{data}">'
         parts.append(f"<h2>{heading}</h2>\n<p>{about}</p>\n{image}")

@@ -29,9 +29,7 @@ class TrainConfig:
     epochs: int = 8
     steps: int | None = None  # stop after so many, in whatever epoch
     batch_size: int = 6  # pairs of a step, over all processes and all parts of `accumulate`
-    accumulate: int = (
-        1  # parts a process's share of a step is encoded in: less memory, same numbers of given pairs
-    )
+    accumulate: int = 1  # parts a process's share of a step is encoded in: less memory, same given pairs
     pairing: Literal["given", "all"] = "given"  # all: every two images of a batch that share a keypoint table
     learning_rate: float = 1e-4  # Adam's; the authors use no schedule and no weight decay
     schedule: Literal["constant", "cosine"] = "constant"  # cosine: down to 0 at the last step
@@ -45,9 +43,7 @@ class TrainConfig:
     save_every: int = 200  # steps between checkpoints
     validate_every: int | None = None  # steps; None: after each epoch
     validation_pairs: int = 200  # of each validation set, spread evenly over it
-    calibrate: bool = (
-        False  # the bin of the saved models is what separates hidden keypoints best in validation
-    )
+    calibrate: bool = False  # bin of saved models: what one in ten visible points of validation stays below
     workers: int = 2  # processes that load pairs
     cpu: bool = False  # even where there is a GPU
     tensorboard: bool = False

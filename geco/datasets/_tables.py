@@ -58,8 +58,9 @@ def subset(skeleton: Skeleton, rows: Sequence[int]) -> Skeleton:
     def table(old: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(new.get(old[row], new[row]) for row in rows)
 
-    mirrors = skeleton.mirror is not None and all(skeleton.mirror[row] in new for row in rows)
-    mirror = table(skeleton.mirror) if skeleton.mirror is not None and mirrors else None
+    mirror = skeleton.mirror
+    if mirror is not None:
+        mirror = table(mirror) if all(mirror[row] in new for row in rows) else None
     return Skeleton(tuple(skeleton.names[row] for row in rows), table(skeleton.twin), mirror)
 
 
