@@ -33,13 +33,15 @@ class Draw:
     jitter: tuple[tuple[str, float], ...]  # (adjustment, factor) in the order they are applied
     sigma: float | None  # of the blur, in pixels of the result
     solarise: bool
+    angle: float = 0.0  # degrees the view is turned by, before the window is cut out
 
-    def matrix(self, size: int) -> Float[Tensor, "3 3"]:
-        """Where a pixel position (x, y, 1) of the view lies in the result, a square of `size`."""
+    def matrix(self, size: int, *, view: Size) -> Float[Tensor, "3 3"]:
+        """Where a position (x, y, 1) of the view, itself of the size `view`, lies in the result, a square of `size`."""
         x0, y0, x1, y1 = self.window
         across, down = size / (x1 - x0), size / (y1 - y0)
         horizontal = [-across, 0.0, across * x1] if self.flip else [across, 0.0, -across * x0]
-        return torch.tensor([horizontal, [0.0, down, -down * y0], [0.0, 0.0, 1.0]])
+        onto_square = torch.tensor([horizontal, [0.0, down, -down * y0], [0.0, 0.0, 1.0]])
+        return onto_square @ geometry.rotation(self.angle, size=view)
 
 
 def augment(pair: Pair, settings: AugmentSettings, *, seed: int, epoch: int, index: int) -> Pair:
@@ -83,21 +85,25 @@ def generator(seed: int, epoch: int, index: int, view: int) -> np.random.Generat
 def draw(size: Size, settings: AugmentSettings, rng: np.random.Generator, *, may_flip: bool) -> Draw:
     """Chance made concrete for a view of this size."""
     # Every number is drawn, needed or not: switching one alteration off leaves the others as they were.
+    # A new one is drawn last, so that the runs of before can be repeated.
     flips, jitters, blurs, solarises = rng.random(4).tolist()
     jitter = _draw_jitter(settings, rng)
     sigma = float(rng.uniform(*settings.sigma))
+    window = _draw_window(size, settings, rng)
     return Draw(
-        window=_draw_window(size, settings, rng),
+        window=window,
         flip=may_flip and flips < settings.flip,
         jitter=jitter if jitters < settings.jitter else (),
         sigma=sigma if blurs < settings.blur else None,
         solarise=solarises < settings.solarise,
+        angle=settings.rotate * float(rng.uniform(-1, 1)),
     )
 
 
 def apply(view: View, skeleton: Skeleton, settings: AugmentSettings, drawn: Draw) -> View:
     """The view after its draw: a square of `settings.size` in the type (8-bit or [0, 1]) it came in."""
-    kept = geometry.crop(view, drawn.window)
+    turned = geometry.rotate(view, drawn.angle) if drawn.angle else view
+    kept = geometry.crop(turned, drawn.window)
     if drawn.flip:
         kept = geometry.flip(kept, skeleton)
     return _resized(kept, settings.size, lambda pixels: _colours(pixels, settings, drawn))

@@ -4,6 +4,7 @@ Origin at the image's corner: pixel (column i, row j) covers [i, i+1) × [j, j+1
 Patch cell (row r, column c) of an h × w grid covers the h-th and w-th share of the image in the same way.
 """
 
+import math
 from dataclasses import replace
 from typing import Literal
 
@@ -128,6 +129,68 @@ def crop(view: View, window: tuple[int, int, int, int]) -> View:
         parts=None if view.parts is None else cut(view.parts, window, beyond="zero"),
         window=None,
     )
+
+
+def rotation(degrees: float, *, size: Size) -> Float[Tensor, "3 3"]:
+    """Where (x, y, 1) goes when an image of `size` is turned about its centre, counter-clockwise as one sees it."""
+    cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+    x, y = size[1] / 2, size[0] / 2
+    return torch.tensor(
+        [[cos, sin, x - cos * x - sin * y], [-sin, cos, y + sin * x - cos * y], [0.0, 0.0, 1.0]]
+    )
+
+
+def rotate(view: View, degrees: float) -> View:
+    """The view turned about its centre (see `rotation`) in a frame that stays; keypoints outside become invisible.
+
+    Where nothing of the image comes to lie, its edge is repeated; mask and parts are 0 there.
+    """
+    keypoints, box = view.keypoints, view.box
+    matrix = rotation(degrees, size=view.size)
+    if keypoints is not None:
+        xy = _moved(keypoints.xy, matrix)
+        keypoints = Keypoints(xy, keypoints.visible & inside(xy, size=view.size))
+    if box is not None:
+        corners = _moved(box[..., [0, 1, 2, 1, 2, 3, 0, 3]].unflatten(-1, (4, 2)), matrix)
+        limits = box.new_tensor([view.size[1], view.size[0]])
+        corners = torch.minimum(corners.clamp(min=0), limits)
+        box = torch.cat([corners.amin(-2), corners.amax(-2)], -1)
+    place = _turned_from(view.size, degrees)
+    return replace(
+        view,
+        image=_sampled(_pixels(view), place),
+        keypoints=keypoints,
+        box=box,
+        mask=None if view.mask is None else _labels_at(_mask(view), place),
+        parts=None if view.parts is None else _labels_at(view.parts, place),
+    )
+
+
+def _moved(xy: Float[Tensor, "*b 2"], matrix: Float[Tensor, "3 3"]) -> Float[Tensor, "*b 2"]:
+    matrix = matrix.to(xy)
+    return xy @ matrix[:2, :2].mT + matrix[:2, 2]
+
+
+def _turned_from(size: Size, degrees: float) -> Float[Tensor, "h w 2"]:
+    """Where in the image each pixel centre of the turned one comes from."""
+    centres = pixel_centres(torch.arange(size[0] * size[1]), width=size[1])
+    return _moved(centres, rotation(-degrees, size=size)).unflatten(0, size)
+
+
+def _sampled(image: Image, place: Float[Tensor, "h w 2"]) -> Image:
+    """Bilinear samples of an image at these positions, in its own type."""
+    pixels = image if image.is_floating_point() else image.float()
+    read = sample(pixels, place.flatten(0, 1).to(pixels), size=(image.shape[-2], image.shape[-1]))
+    read = read.mT.unflatten(-1, place.shape[:2])
+    return read if image.is_floating_point() else read.round_().to(image.dtype)
+
+
+def _labels_at(labels: Tensor, place: Float[Tensor, "h w 2"]) -> Tensor:
+    """The label under each of these positions, 0 beyond the image."""
+    size = labels.shape[-2], labels.shape[-1]
+    place = place.to(labels.device)
+    found = labels.flatten(-2)[..., cells(place, size=size, grid=size)]
+    return found * inside(place, size=size)
 
 
 def cut(pixels: Tensor, window: tuple[int, int, int, int], *, beyond: Literal["edge", "zero"]) -> Tensor:

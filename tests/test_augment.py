@@ -22,6 +22,7 @@ UNKNOWN = replace(FACE, mirror=None)
 SIZE = 120
 SHAPES_ONLY = AugmentSettings(size=SIZE, jitter=0.0, blur=0.0, solarise=0.0)
 seeds = st.integers(0, 10_000)
+angles = st.sampled_from((0.0, 45.0, 180.0))  # largest turn
 
 
 def centres(height: int, width: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -62,10 +63,12 @@ def alter(view: View, *, seed: int, config: AugmentSettings = SHAPES_ONLY, skele
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=seeds, height=st.integers(60, 200), width=st.integers(60, 200))
-def test_a_painted_keypoint_is_found_at_the_transformed_keypoint(seed: int, height: int, width: int) -> None:
+@given(seed=seeds, height=st.integers(60, 200), width=st.integers(60, 200), degrees=angles)
+def test_a_painted_keypoint_is_found_at_the_transformed_keypoint(
+    seed: int, height: int, width: int, degrees: float
+) -> None:
     view = painted(height, width, spread=2.0)
-    out = alter(view, seed=seed)
+    out = alter(view, seed=seed, config=replace(SHAPES_ONLY, rotate=degrees))
     assert out.size == (SIZE, SIZE)
     for colour in range(3):
         # the dot of this colour belongs to the row that carries its name now: eyes are exchanged by a flip
@@ -101,17 +104,18 @@ def test_without_a_mirror_table_nothing_is_flipped_but_everything_is_cropped() -
 
 
 @settings(max_examples=30, deadline=None)
-@given(seed=seeds, height=st.integers(60, 200), width=st.integers(60, 200))
+@given(seed=seeds, height=st.integers(60, 200), width=st.integers(60, 200), degrees=angles)
 def test_the_matrix_carries_the_points_and_the_mask_stays_on_the_object(
-    seed: int, height: int, width: int
+    seed: int, height: int, width: int, degrees: float
 ) -> None:
     view = painted(height, width)
+    config = replace(SHAPES_ONLY, rotate=degrees)
     view = replace(view, image=(view.mask * 200).to(torch.uint8).expand(3, -1, -1))
     rng = augment.generator(seed, 0, 0, 0)
-    drawn = augment.draw(view.size, SHAPES_ONLY, rng, may_flip=True)
-    out = augment.apply(view, FACE, SHAPES_ONLY, drawn)
+    drawn = augment.draw(view.size, config, rng, may_flip=True)
+    out = augment.apply(view, FACE, config, drawn)
 
-    homogeneous = torch.cat([view.keypoints.xy, torch.ones(3, 1)], -1) @ drawn.matrix(SIZE).T
+    homogeneous = torch.cat([view.keypoints.xy, torch.ones(3, 1)], -1) @ drawn.matrix(SIZE, view=view.size).T
     rows = torch.tensor(FACE.mirror) if drawn.flip else torch.arange(3)
     torch.testing.assert_close(out.keypoints.xy, homogeneous[rows, :2], atol=1e-3, rtol=0)
     on_image = ((out.keypoints.xy > -1e-3) & (out.keypoints.xy < SIZE + 1e-3)).all(-1)
@@ -140,7 +144,7 @@ def test_points_outside_the_crop_become_invisible_and_hidden_ones_stay_hidden() 
 
 def test_the_points_of_a_self_pair_correspond_and_lie_on_the_object() -> None:
     view = painted(150, 200)
-    config = replace(SHAPES_ONLY, flip=0.5)
+    config = replace(SHAPES_ONLY, flip=0.5, rotate=30.0)
     flips = set()
     for index in range(12):
         pair = augment.self_pair(view, config, points=40, seed=4, epoch=1, index=index)
@@ -149,7 +153,7 @@ def test_the_points_of_a_self_pair_correspond_and_lie_on_the_object() -> None:
             for which in (0, 1)
         ]
         # Both flipped or neither: a mirrored left eye is not a left eye.
-        to = [replace(drawn, flip=draws[0].flip).matrix(SIZE) for drawn in draws]
+        to = [replace(drawn, flip=draws[0].flip).matrix(SIZE, view=view.size) for drawn in draws]
         flips.add(draws[0].flip)
         source = torch.cat([pair.source.keypoints.xy, torch.ones(40, 1)], -1)
         target = source @ (to[1] @ torch.linalg.inv(to[0])).T
@@ -203,6 +207,22 @@ def test_probabilities_and_ranges_are_the_recipe_s() -> None:
         name: np.mean([d.jitter[0][0] == name for d in draws if d.jitter]) for name, _ in draws[0].jitter
     }
     assert all(abs(share - 0.25) < 0.04 for share in first.values())  # any order, each as often
+
+
+def test_a_turn_is_as_wide_as_asked_and_leaves_every_other_draw() -> None:
+    still, turning = AugmentSettings(), AugmentSettings(rotate=40.0)
+    pairs = [
+        [
+            augment.draw((300, 400), config, augment.generator(7, 0, i, 0), may_flip=True)
+            for config in (still, turning)
+        ]
+        for i in range(1000)
+    ]
+    assert all(replace(turned, angle=0.0) == upright for upright, turned in pairs)
+    turns = np.array([turned.angle for _, turned in pairs])
+    assert -40 <= turns.min() < -38
+    assert 38 < turns.max() <= 40
+    assert abs(turns.mean()) < 4 * 40 / math.sqrt(3 * len(turns))
 
 
 def test_a_crop_in_pixels_is_nearly_square_and_fits() -> None:
@@ -325,6 +345,8 @@ def test_mistakes_say_what_to_do() -> None:
         AugmentSettings(ratio=(1.1, 0.9))
     with pytest.raises(ValueError, match="expected an odd side, got 8"):
         AugmentSettings(kernel=8)
+    with pytest.raises(ValueError, match="largest angle in degrees, expected 0 to 180, got -5"):
+        AugmentSettings(rotate=-5.0)
 
 
 # --- photographs ---------------------------------------------------------------------------------------------

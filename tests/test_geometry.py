@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import cv2
 import pytest
 import torch
 from hypothesis import given, settings
@@ -103,6 +104,46 @@ def test_enlarging_keeps_dots_under_their_points(spots, factor):
         assert larger.image[k, y, x] >= 0.5 * larger.image[k].max()
     assert larger.mask.sum() == 3 * factor**2
     torch.testing.assert_close(larger.box, view.box * factor)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(4, 30), st.integers(0, 3), st.data())
+def test_a_quarter_turn_of_a_square_is_rot90(side, quarters, data):
+    cells = data.draw(st.lists(st.integers(0, side**2 - 1), min_size=3, max_size=3, unique=True))
+    view = painted(side, side, [c % side for c in cells], [c // side for c in cells])
+    turned = geometry.rotate(view, 90.0 * quarters)
+    assert turned.image.equal(view.image.rot90(quarters, (-2, -1)))
+    assert turned.mask.equal(view.mask.rot90(quarters, (-2, -1)))
+    assert turned.parts.equal(view.parts.rot90(quarters, (-2, -1)))
+    for k in range(3):
+        x, y = (int(value) for value in turned.keypoints.xy[k])
+        assert turned.parts[y, x] == k + 1
+    xy = turned.keypoints.xy
+    torch.testing.assert_close(turned.box, torch.cat([xy.amin(0) - 0.5, xy.amax(0) + 0.5]))
+
+
+@pytest.mark.parametrize("degrees", [-130.0, -20.0, 7.5, 60.0])
+def test_a_turn_is_opencv_s(degrees):
+    height, width = 60, 90
+    image = torch.rand(3, height, width, generator=torch.Generator().manual_seed(0))
+    image = geometry.resize_image(geometry.resize_image(image, (8, 12)), (height, width))  # smooth
+    corner_to_centre = (width - 1) / 2, (height - 1) / 2  # OpenCV counts from the centre of the first pixel
+    matrix = cv2.getRotationMatrix2D(corner_to_centre, degrees, 1.0)
+    expected = cv2.warpAffine(
+        image.permute(1, 2, 0).numpy(), matrix, (width, height), borderMode=cv2.BORDER_REPLICATE
+    )
+    turned = geometry.rotate(View(image, (height, width)), degrees)
+    # OpenCV rounds positions to 1/32 of a pixel.
+    torch.testing.assert_close(turned.image.permute(1, 2, 0), torch.from_numpy(expected), atol=0.01, rtol=0)
+
+
+def test_a_turn_hides_what_leaves_the_frame():
+    view = painted(20, 40, [1, 20, 38], [10, 10, 10])
+    turned = geometry.rotate(view, 90.0)
+    assert turned.keypoints.visible.tolist() == [False, True, False]
+    assert turned.mask.sum() == 1
+    assert turned.size == view.size
+    assert turned.box.tolist() == pytest.approx([20.0, 0.0, 21.0, 20.0], abs=1e-4)
 
 
 @settings(max_examples=100, deadline=None)

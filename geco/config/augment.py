@@ -15,6 +15,7 @@ class AugmentSettings:
     scale: tuple[float, float] = (0.5, 0.98)  # of the image's area that a crop keeps
     ratio: tuple[float, float] = (0.9, 1.1)  # width / height of a crop …
     ratio_of: Literal["image", "pixels"] = "image"  # … relative to the image's own, or in pixels
+    rotate: float = 0.0  # degrees a view is turned at most, either way; the authors turn nothing
 
     jitter: float = 0.8
     brightness: float = 0.4
@@ -39,5 +40,7 @@ class AugmentSettings:
             )
         if not 0 < self.ratio[0] <= self.ratio[1]:
             raise ValueError(f"ratio is (narrowest, widest), expected 0 < a ≤ b, got {self.ratio}")
+        if not 0 <= self.rotate <= 180:
+            raise ValueError(f"rotate is the largest angle in degrees, expected 0 to 180, got {self.rotate}")
         if self.kernel % 2 == 0:
             raise ValueError(f"the blur's kernel has a centre, expected an odd side, got {self.kernel}")
