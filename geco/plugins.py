@@ -20,6 +20,6 @@ def find(package: str, name: str) -> ModuleType:
     choice = by_letters.get(wanted.replace("_", ""))
     if choice is None:
         near = get_close_matches(wanted, choices, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = f"; did you mean {near[0]!r}?" if near else "."
         raise ValueError(f"{package} has no {name!r}{hint} Choices: {', '.join(choices)}")
     return importlib.import_module(f"geco.{package}.{choice}")

@@ -122,7 +122,7 @@ def locate(name: str) -> Place:
     if name.count("/") == 1 and not name.startswith((".", "/", "~")):
         return _on_hub(name, None)
     near = get_close_matches(name, SOURCES, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    hint = f"; did you mean {near[0]!r}?" if near else "."
     raise ValueError(
         f"no model, file or folder {name!r}{hint} Known: {', '.join([*packaged(), *SOURCES])}; "
         "or a local folder, a .pth file, or a hub id like facebook/dinov2-base"

@@ -61,15 +61,23 @@ def test_both_sizes_change_together():
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("epoch", "3", "epoch has unknown keys epoch; known: accumulate, augment, "),
+        ("epoch", "3", "the configuration has unknown keys epoch; known: accumulate, augment, "),
         ("settings.lam", "3", "settings has unknown keys lam; known: background, "),
-        ("settings.transprot.lam", "3", "'transprot' has no settings; groups: transport"),
+        (
+            "settings.transprot.lam",
+            "3",
+            "settings.transprot.lam: 'transprot' has no settings; groups: transport",
+        ),
         ("epochs", "many", "epochs: expected int, got 'many'"),
         ("epochs", "true", "epochs: expected int, got True"),
         ("learning_rate", "small", "learning_rate: expected a number, got 'small'"),
         ("precision", "fp8", "precision: expected one of no, bf16, fp16, got 'fp8'"),
-        ("encoder.lora", "3", "lora: expected settings of LoraSettings, got 3"),
-        ("encoder.size", "224", "augment.size 518 and encoder.size 224; change both"),
+        ("encoder.lora", "3", "encoder, lora: expected settings of LoraSettings, got 3"),
+        (
+            "encoder.size",
+            "224",
+            "pairs must leave the loader at the encoder's size, got augment.size 518 and encoder.size 224",
+        ),
         ("encoder.lora", "null", "nothing to train: give the encoder an adapter"),
         ("batch_size", "0", "batch_size must be above 0, got 0"),
         ("clip", "-1", "clip must be above 0, or None, got -1.0"),
@@ -77,7 +85,7 @@ def test_both_sizes_change_together():
     ],
 )
 def test_mistakes_are_named(key, value, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with pytest.raises(ValueError, match="^" + re.escape(message)):
         changed(TrainConfig(), key, value)
 
 
@@ -86,6 +94,8 @@ def test_a_typo_lists_the_choices():
         ValueError, match=r"no preset 'papper'; did you mean 'paper'\? Choices: paper, animals-cpu"
     ):
         preset("papper")
+    with pytest.raises(ValueError, match=r"no preset 'zzz'\. Choices: paper"):
+        preset("zzz")
     with pytest.raises(ValueError, match="no ablation 'nokl'; did you mean 'no-kl'"):
         ablation("nokl", TrainConfig())
     with pytest.raises(ValueError, match=r"run\.json is not JSON"):

@@ -221,22 +221,24 @@ def changed(config: TrainConfig, key: str, text: str) -> TrainConfig:
             )
         place = place[part]
     place[last] = value
-    return _build(TrainConfig, values, key)
+    return _build(TrainConfig, values)
 
 
 def _groups(values: Mapping[str, Any]) -> list[str]:
     return [name for name, value in values.items() if isinstance(value, dict)]
 
 
-def _build(kind: Any, values: Any, name: str) -> Any:
-    """A dataclass from plain values, its fields converted to what they are declared as."""
+def _build(kind: Any, values: Any, name: str = "") -> Any:
+    """A dataclass from plain values, its fields converted to what they are declared as; `name` is for mistakes."""
     if not isinstance(values, dict):
         raise ValueError(f"{name}: expected settings of {kind.__name__}, got {values!r}")
     hints = typing.get_type_hints(kind)
     unknown = sorted(set(values) - set(hints))
     if unknown:
-        raise ValueError(f"{name} has unknown keys {', '.join(unknown)}; known: {', '.join(sorted(hints))}")
-    return kind(**{key: _field(hints[key], value, f"{name}, {key}") for key, value in values.items()})
+        owner = name or "the configuration"
+        raise ValueError(f"{owner} has unknown keys {', '.join(unknown)}; known: {', '.join(sorted(hints))}")
+    inside = f"{name}, " if name else ""
+    return kind(**{key: _field(hints[key], value, inside + key) for key, value in values.items()})
 
 
 def _field(hint: Any, value: Any, name: str) -> Any:
@@ -272,6 +274,6 @@ def _literal(hint: Any, value: Any, name: str) -> Any:
 def _choice(what: str, name: str, choices: Mapping[str, Any]) -> str:
     if name not in choices:
         near = get_close_matches(name, choices, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = f"; did you mean {near[0]!r}?" if near else "."
         raise ValueError(f"there is no {what} {name!r}{hint} Choices: {', '.join(choices)}")
     return name
