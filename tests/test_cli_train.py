@@ -150,7 +150,7 @@ def test_options_change_the_preset():
         (["--data", "cub=nowhere"], "nowhere: no such folder; expected the root of cub"),
         (["--data", "pfwillow=."], "pfwillow has no training split, only test"),
         (["--set", "epochs"], "--set takes key=value, like settings.reduction=conditional, got 'epochs'"),
-        (["--set", "epoch=3"], "epoch has unknown keys epoch"),
+        (["--set", "epoch=3"], "the configuration has unknown keys epoch; known: "),
         (["--preset", "papr"], "there is no preset 'papr'; did you mean 'paper'?"),
         (["--loader", "crop=square"], "--loader takes dataset.key=value, like animalpose.crop=square"),
         (["--loader", "cub.n_pairs=3"], "--loader names cub, but --data only spair"),
