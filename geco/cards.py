@@ -15,7 +15,7 @@ Geometry-aware dense image features (GECO, Hartwig et al., ICCV 2025), written b
 
 | | |
 |---|---|
-| backbone | `{backbone}`, layer {layer} |
+| backbone | `{backbone}`, layer {layer}{norm} |
 | input | {size} × {size} pixels, {resize} |
 | adapter | {adapter} |
 | trainable parameters | {parameters:,} |
@@ -45,6 +45,7 @@ def model_card(name: str, config: EncoderConfig, *, note: str, parameters: int) 
         version=__version__,
         backbone=config.backbone,
         layer=config.layer,
+        norm=", before the final norm" if config.norm is False else "",
         size=config.size,
         resize=config.resize,
         adapter=adapter,

@@ -224,7 +224,10 @@ def build(config: TrainConfig) -> Geco:
     with torch.random.fork_rng():
         torch.manual_seed(config.seed)
         model = Geco(
-            load_backbone(place, layer=config.encoder.layer), config.encoder, name="geco", note=place.note
+            load_backbone(place, layer=config.encoder.layer, norm=config.encoder.norm),
+            config.encoder,
+            name="geco",
+            note=place.note,
         )
     if config.start is not None:
         _start(model, config.start)

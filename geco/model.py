@@ -24,7 +24,7 @@ class Geco(nn.Module):
     def __init__(self, backbone: Any, config: EncoderConfig, *, name: str = "geco", note: str = "") -> None:
         super().__init__()
         self.backbone = backbone
-        self.config = replace(config, layer=backbone.layer)
+        self.config = replace(config, layer=backbone.layer, norm=backbone.norm)
         self.name, self.note = name, note
         self.adapted = config.lora is not None  # stays true when the adapter is merged
         if config.lora is not None:
@@ -110,6 +110,7 @@ class Geco(nn.Module):
         name: str | Path,
         *,
         layer: int | None = None,
+        norm: bool | None = None,
         size: int | None = None,
         device: str = "auto",
         dtype: torch.dtype = torch.float32,
@@ -117,19 +118,19 @@ class Geco(nn.Module):
         """A model by name, folder or hub id: an adapter with its backbone, or a bare backbone."""
         folder = weights.find_adapter(str(name))
         if folder is None:
-            model = cls._bare(str(name), layer=layer, size=size)
+            model = cls._bare(str(name), layer=layer, norm=norm, size=size)
         else:
-            if layer is not None:
+            if layer is not None or norm is not None:
                 raise ValueError(
-                    f"{name} is an adapter trained for its own layer; layer= is for bare backbones"
+                    f"{name} is an adapter trained for its own layer; layer= and norm= are for bare backbones"
                 )
             model = cls._adapted(folder, name=str(name), size=size)
         return model.to(device=choose_device(device), dtype=dtype).eval()
 
     @classmethod
-    def _bare(cls, name: str, *, layer: int | None, size: int | None) -> "Geco":
+    def _bare(cls, name: str, *, layer: int | None, norm: bool | None, size: int | None) -> "Geco":
         place = weights.locate(name)
-        backbone = load_backbone(place, layer=layer)
+        backbone = load_backbone(place, layer=layer, norm=norm)
         config = EncoderConfig(backbone=name, size=size or place.size, bin=place.bin, lora=None)
         return cls(backbone, config, name=Path(name).name, note=place.note)
 
@@ -138,7 +139,12 @@ class Geco(nn.Module):
         config = weights.adapter_config(folder)
         config = replace(config, size=size or config.size)
         place = weights.locate(str(folder) if config.backbone == "." else config.backbone)
-        model = cls(load_backbone(place, layer=config.layer), config, name=Path(name).name, note=place.note)
+        model = cls(
+            load_backbone(place, layer=config.layer, norm=config.norm),
+            config,
+            name=Path(name).name,
+            note=place.note,
+        )
         if config.lora is not None:
             model.load_adapter(folder)
         return model
@@ -152,7 +158,7 @@ class Geco(nn.Module):
         config = EncoderConfig(
             backbone=backbone, size=place.size, lora=LoraSettings(rank=rank, alpha=float(rank))
         )
-        model = cls(load_backbone(place, layer=None), config, name=Path(checkpoint).stem, note=place.note)
+        model = cls(load_backbone(place), config, name=Path(checkpoint).stem, note=place.note)
         if 2 * model.backbone.layer != len(adapters):
             raise ValueError(
                 f"{checkpoint} adapts {len(adapters) // 2} blocks, {backbone} has {model.backbone.layer}"
@@ -199,10 +205,12 @@ class Geco(nn.Module):
         set_peft_model_state_dict(self.backbone.encoder, state)
 
 
-def load_backbone(place: weights.Place, *, layer: int | None) -> Any:
-    """The backbone at a place, reading `layer`, else the place's own default, else the family's."""
+def load_backbone(place: weights.Place, *, layer: int | None = None, norm: bool | None = None) -> Any:
+    """The backbone at a place, read after `layer` and `norm`, else as the place says, else as its family does."""
     with _QuietTransformers():
-        return plugins.find("backbones", place.family).load(place.location, layer=layer or place.layer)
+        return plugins.find("backbones", place.family).load(
+            place.location, layer=layer or place.layer, norm=place.norm if norm is None else norm
+        )
 
 
 def choose_device(name: str) -> torch.device:

@@ -43,8 +43,8 @@ def load(folders, name, **options):
     )
 
 
-def reference(folders, name, images, layer):
-    """transformers' own hidden states, with the final norm applied by hand."""
+def reference(folders, name, images, layer, norm):
+    """transformers' own hidden states, with the final norm applied by hand or not at all."""
     kind = {"dinov2": Dinov2Model, "registers": Dinov2WithRegistersModel, "dino": ViTModel}[name]
     model = kind.from_pretrained(
         folders / name, **({"add_pooling_layer": False} if name == "dino" else {})
@@ -52,7 +52,7 @@ def reference(folders, name, images, layer):
     options = {"interpolate_pos_encoding": True} if name == "dino" else {}
     with torch.no_grad():
         states = model(pixel_values=images, output_hidden_states=True, **options).hidden_states
-        tokens = model.layernorm(states[layer])
+        tokens = model.layernorm(states[layer]) if norm else states[layer]
     patch = model.config.patch_size
     tokens = tokens[:, 1 + getattr(model.config, "num_register_tokens", 0) :]
     return tokens.mT.unflatten(-1, (images.shape[-2] // patch, images.shape[-1] // patch))
@@ -60,14 +60,15 @@ def reference(folders, name, images, layer):
 
 @pytest.mark.parametrize("name", ["dinov2", "registers", "dino"])
 @pytest.mark.parametrize("layer", [1, 3, 5])
-def test_every_layer_is_transformers_hidden_state_after_the_final_norm(folders, name, layer):
+@pytest.mark.parametrize("norm", [True, False])
+def test_every_layer_is_transformers_hidden_state_before_or_after_the_final_norm(folders, name, layer, norm):
     patch = 8 if name == "dino" else 14
     images = torch.randn(2, 3, 3 * patch, 5 * patch)
-    backbone = load(folders, name, layer=layer)
+    backbone = load(folders, name, layer=layer, norm=norm)
     with torch.no_grad():
         features = backbone(images)
     assert features.shape == (2, 24, 3, 5)
-    torch.testing.assert_close(features, reference(folders, name, images, layer), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(features, reference(folders, name, images, layer, norm), rtol=1e-4, atol=1e-5)
 
 
 def test_dinov2_reads_the_last_layer_and_dino_the_fourth_to_last(folders):

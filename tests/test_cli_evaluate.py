@@ -123,6 +123,10 @@ def test_two_models_are_compared_and_reported_side_by_side(geco, birds, tiny_fol
     assert "Side by side" in result.stdout
     folders = sorted(path for path in (tmp_path / "sweep").iterdir() if path.is_dir())
     assert [folder.name.split("-", 1)[1] for folder in folders] == ["layer1-56px", "layer2-56px"]
+    before = geco(*words, "--model", tiny_folder, "--layers", "1", "--sizes", "56", "--no-norm", "--json")
+    assert json.loads(before.stdout)["settings"]["model"]["norm"] is False
+    after = json.loads((folders[0] / "report.json").read_text())["settings"]["model"]
+    assert (after["layer"], after["norm"]) == (1, True)
     compared = geco(*words, "--compare", tiny_folder, tiny_folder, "--json")
     tables = {table["name"]: table for table in json.loads(compared.stdout)["tables"]}
     of_pck = [row[3]["value"] for row in tables["difference"]["rows"] if "PCK" in row[0]]

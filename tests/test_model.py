@@ -23,10 +23,10 @@ def adapted(tiny_folder):
     return model.eval()
 
 
-def fresh(folder, **options):
+def fresh(folder, *, norm=True, **options):
     from geco import plugins
 
-    backbone = plugins.find("backbones", "dinov2").load(str(folder))
+    backbone = plugins.find("backbones", "dinov2").load(str(folder), norm=norm)
     return Geco(
         backbone, EncoderConfig(backbone=str(folder), size=56, lora=LoraSettings(**options)), name="tiny"
     ).eval()
@@ -112,6 +112,25 @@ def test_a_merged_model_is_saved_whole(adapted, tmp_path, batch):
     assert values(Geco.from_pretrained(folder, device="cpu"), batch).equal(expected)
 
 
+@pytest.mark.parametrize("merged", [False, True])
+def test_an_encoder_read_before_its_norm_stays_so_on_disk_and_loses_no_weight(
+    tiny_folder, tmp_path, batch, merged
+):
+    model = fresh(tiny_folder, norm=False)
+    expected = values(model.merge() if merged else model, batch)
+    assert not torch.allclose(expected, values(fresh(tiny_folder), batch))
+    folder = model.save_pretrained(tmp_path / "before")
+    assert values(Geco.from_pretrained(folder, device="cpu"), batch).equal(expected)
+    if merged:
+        whole = Dinov2Model.from_pretrained(
+            folder
+        ).eval()  # complete for transformers alone, which applies the norm
+        with torch.no_grad():
+            tokens = whole(pixel_values=batch).last_hidden_state[:, 1:]
+            by_hand = whole.layernorm(expected.flatten(2).mT)
+        torch.testing.assert_close(tokens, by_hand, rtol=1e-5, atol=1e-6)
+
+
 def test_a_batch_equals_its_images(adapted, photo):
     pictures = [photo(f"{i}.jpg", size, seed=i) for i, size in enumerate([(120, 90), (60, 80), (100, 100)])]
     together = adapted.extract_batch(pictures, batch_size=2)
@@ -155,7 +174,7 @@ def test_a_reference_checkpoint_for_another_depth_is_refused(tiny_folder, tmp_pa
 def test_an_adapter_of_another_backbone_is_refused(adapted, tmp_path):
     folder = adapted.save_pretrained(tmp_path / "run")
     config = EncoderConfig.from_json((folder / "geco.json").read_text())
-    (folder / "geco.json").write_text(EncoderConfig(config.backbone, 1, 56, lora=config.lora).to_json())
+    (folder / "geco.json").write_text(EncoderConfig(config.backbone, 1, size=56, lora=config.lora).to_json())
     with pytest.raises(ValueError, match="does not fit its backbone"):
         Geco.from_pretrained(folder)
 
@@ -167,14 +186,20 @@ def test_unknown_keys_in_a_configuration_are_errors():
         EncoderConfig.from_json('{"lora": {"dropout": 1}}')
     with pytest.raises(ValueError, match="is not JSON"):
         EncoderConfig.from_json("{")
-    config = EncoderConfig("x", 3, 224, lora=LoraSettings(4, 8.0, ("key",)))
+    config = EncoderConfig("x", 3, norm=False, size=224, lora=LoraSettings(4, 8.0, ("key",)))
     assert EncoderConfig.from_json(config.to_json()) == config
+
+
+def test_a_configuration_from_before_there_was_a_choice_applies_the_norm():
+    assert EncoderConfig.from_json('{"backbone": "focus-small", "layer": 11}').norm is True
 
 
 def test_layer_is_for_bare_backbones(adapted, tiny_folder, tmp_path):
     assert Geco.from_pretrained(tiny_folder, layer=1).config.layer == 1
-    with pytest.raises(ValueError, match="layer= is for bare backbones"):
-        Geco.from_pretrained(adapted.save_pretrained(tmp_path / "run"), layer=1)
+    folder = adapted.save_pretrained(tmp_path / "run")
+    for option in ({"layer": 1}, {"norm": False}):
+        with pytest.raises(ValueError, match="layer= and norm= are for bare backbones"):
+            Geco.from_pretrained(folder, **option)
 
 
 def test_fingerprints_tell_models_apart(adapted, tiny_folder):
@@ -186,9 +211,10 @@ def test_fingerprints_tell_models_apart(adapted, tiny_folder):
                 bare.fingerprint(),
                 adapted.fingerprint(),
                 Geco.from_pretrained(tiny_folder, layer=1).fingerprint(),
+                Geco.from_pretrained(tiny_folder, norm=False).fingerprint(),
             }
         )
-        == 3
+        == 4
     )
 
 

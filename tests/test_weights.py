@@ -204,4 +204,4 @@ def test_the_paper_s_baseline_rows_have_names():
         weights.SOURCES
     )
     assert weights.SOURCES["dino-vitb8"].size == 224
-    assert weights.SOURCES["focus-small"].layer == 11
+    assert (weights.SOURCES["focus-small"].layer, weights.SOURCES["focus-small"].norm) == (10, False)

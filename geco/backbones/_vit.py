@@ -19,7 +19,7 @@ PROJECTIONS = {
 
 
 class Backbone(nn.Module):
-    """Frozen encoder, (b, 3, h, w) → patch tokens (b, c, h/patch, w/patch) after the final norm.
+    """Frozen encoder, (b, 3, h, w) → patch tokens (b, c, h/patch, w/patch) after the final norm, or before it.
 
     Blocks after `layer` are dropped, not just ignored, so reading layer 11 of 12 also costs 11/12.
     """
@@ -27,7 +27,13 @@ class Backbone(nn.Module):
     projections: Mapping[str, str] = PROJECTIONS
 
     def __init__(
-        self, encoder: Any, *, layer: int | None, prefix_tokens: int, options: dict[str, Any]
+        self,
+        encoder: Any,
+        *,
+        layer: int | None,
+        norm: bool = True,
+        prefix_tokens: int,
+        options: dict[str, Any],
     ) -> None:
         super().__init__()
         owner, blocks = _blocks(encoder)
@@ -37,6 +43,9 @@ class Backbone(nn.Module):
             raise ValueError(f"layer must be between 1 and {depth} for this backbone, got {self.layer}")
         setattr(owner, "layer" if hasattr(owner, "layer") else "layers", blocks[: self.layer])
         encoder.config.num_hidden_layers = self.layer
+        self.norm = norm
+        if not norm:
+            encoder.layernorm = _Bypassed(encoder.layernorm)
         self.encoder = encoder.eval().requires_grad_(False)
         self.dim: int = encoder.config.hidden_size
         self.patch: int = encoder.config.patch_size
@@ -56,6 +65,17 @@ class Backbone(nn.Module):
     def train(self, mode: bool = True) -> "Backbone":
         """Stay in evaluation mode: the backbone is frozen, and its stochastic depth would change its features."""
         return super().train(False)
+
+
+class _Bypassed(nn.LayerNorm):
+    """A norm that is not applied, only kept, so that a saved encoder is complete and opens anywhere."""
+
+    def __init__(self, norm: nn.LayerNorm) -> None:
+        super().__init__(norm.normalized_shape, eps=norm.eps)
+        self.load_state_dict(norm.state_dict())
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return tokens
 
 
 def _blocks(encoder: Any) -> tuple[Any, nn.ModuleList]:

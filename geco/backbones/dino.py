@@ -9,9 +9,11 @@ FROM_LAST = (
 )
 
 
-def load(location: str, *, layer: int | None = None) -> Backbone:
+def load(location: str, *, layer: int | None = None, norm: bool = True) -> Backbone:
     """The DINO in a Hugging Face folder or hub repository; the fourth-to-last layer unless another is asked for."""
     encoder = load_encoder(ViTModel, location, add_pooling_layer=False)
     depth = encoder.config.num_hidden_layers
     layer = max(1, depth - FROM_LAST) if layer is None else layer
-    return Backbone(encoder, layer=layer, prefix_tokens=1, options={"interpolate_pos_encoding": True})
+    return Backbone(
+        encoder, layer=layer, norm=norm, prefix_tokens=1, options={"interpolate_pos_encoding": True}
+    )

@@ -40,16 +40,17 @@ Bin = Annotated[
 ]
 
 
-def load_model(name: str | None, *, layer: int | None, size: int | None, device: str) -> "Geco":
+def load_model(
+    name: str | None, *, layer: int | None, norm: bool | None = None, size: int | None, device: str
+) -> "Geco":
     """The model, with a spinner while it loads and one line that says what it is."""
     with notes.status("loading the model"):
         from geco import api
 
-        model = api.load(name, layer=layer, size=size, device=device)
+        model = api.load(name, layer=layer, norm=norm, size=size, device=device)
     kind = "adapter" if model.adapted else "bare backbone"
-    notes.print(
-        f"[dim]{model.name} ({kind}, layer {model.config.layer}, {model.input_size} px, {model.device})[/]"
-    )
+    read = f"layer {model.config.layer}" + ("" if model.config.norm else " before the final norm")
+    notes.print(f"[dim]{model.name} ({kind}, {read}, {model.input_size} px, {model.device})[/]")
     if model.note:
         notes.print(f"[dim]{model.note}[/]")
     return model

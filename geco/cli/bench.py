@@ -78,5 +78,6 @@ def _variants(model: "Geco") -> "dict[str, Geco]":
 
     if not model.adapted:
         return {model.name: model}
-    bare = Geco.from_pretrained(model.config.backbone, layer=model.config.layer, device="cpu")
+    config = model.config
+    bare = Geco.from_pretrained(config.backbone, layer=config.layer, norm=config.norm, device="cpu")
     return {bare.name: bare, f"{model.name} unmerged": model, f"{model.name} merged": deepcopy(model).merge()}

@@ -27,6 +27,14 @@ Models = Annotated[
     typer.Option("--model", "-m", help="Name, run folder or hub id; several times to judge several."),
 ]
 Layers = Annotated[str | None, typer.Option(help="Blocks to read, of a bare backbone: 9,10,11,12.")]
+Norm = Annotated[
+    bool | None,
+    typer.Option(
+        "--norm/--no-norm",
+        help="Read a bare backbone after or before its final norm.",
+        show_default="the backbone's",
+    ),
+]
 Sizes = Annotated[str | None, typer.Option(help="Sides the images are squashed to: 224,392,518.")]
 Out = Annotated[
     Path | None,
@@ -58,6 +66,7 @@ def keypoints(
         tuple[str, str] | None, typer.Option(help="Two models, judged on the same pairs: differences.")
     ] = None,
     layers: Layers = None,
+    norm: Norm = None,
     sizes: Sizes = None,
     out: Out = None,
     cache: Cache = None,
@@ -94,7 +103,7 @@ def keypoints(
     ]
     reports: list[Report] = []
     for name, layer, size in variants:
-        encoder = load_model(name, layer=layer, size=size, device=device)
+        encoder = load_model(name, layer=layer, norm=norm, size=size, device=device)
         label = _label(encoder, layer, size, taken={report.label for report in reports})
         judged_by = [replace(one, match=replace(one.match, bin=encoder.config.bin)) for one in chosen]
         folder = out if out is None or len(variants) == 1 else out / label

@@ -188,7 +188,9 @@ def exhibits(encoder: "Geco", pictures: Any, maps: Any, settings: MatchSettings)
 def _before_training(encoder: "Geco", pictures: Any, *, device: str) -> Exhibit:
     """The heat map of the left eye again, by the backbone alone at the same layer and size."""
     config = encoder.config
-    bare = options.load_model(config.backbone, layer=config.layer, size=config.size, device=device)
+    bare = options.load_model(
+        config.backbone, layer=config.layer, norm=config.norm, size=config.size, device=device
+    )
     shown = ("cheetah", "cub")
     maps = dict(zip(shown, bare.extract_batch([pictures[name] for name in shown]), strict=True))
     settings, title = MatchSettings(bin=bare.config.bin), f"{bare.name}, bare backbone"

@@ -20,6 +20,7 @@ class EncoderConfig:
 
     backbone: str = "dinov2-base"  # a name, folder or hub id; "." is the folder this configuration lies in
     layer: int | None = None  # block whose output is read, counted from 1; None: the backbone's default
+    norm: bool | None = None  # whether the final norm follows, after whatever layer; None: as for layer
     size: int = 518  # images are squashed to size × size, as the authors do
     resize: str = "bilinear"  # antialiased; "bicubic" is the other choice
     bin: float = 0.3  # z: similarity below which this encoder's matches are "not visible"
@@ -38,6 +39,7 @@ class EncoderConfig:
             raise ValueError(f"{name} is not JSON: {error}") from None
         lora = values.get("lora")
         _check_keys(cls, values, name)
+        values.setdefault("norm", True)  # files from before there was a choice
         if lora is not None:
             _check_keys(LoraSettings, lora, f"{name}, lora")
             values["lora"] = LoraSettings(**{**lora, "projections": tuple(lora.get("projections", ()))})
