@@ -21,7 +21,7 @@ Points = Sequence[tuple[float, float]] | Any  # anything torch.as_tensor turns i
 def load(name: str | Path | None = None, *, device: str = "auto", **options: Any) -> Geco:
     """A model ready for inference, adapter merged: by name, run folder, hub id, or None for the packaged default.
 
-    `options` go to `Geco.from_pretrained`: layer, size, dtype.
+    `options` go to `Geco.from_pretrained`: layer, norm, size, dtype.
     """
     return Geco.from_pretrained(
         weights.default_model() if name is None else name, device=device, **options

@@ -95,6 +95,9 @@ def test_kept_activations_are_counted_not_guessed(vit):
 
 
 def test_a_model_may_be_an_adapter_to_go_on_from(vit, tmp_path):
+    assert configured("animals-cpu", {}, model="focus-small").encoder == preset("animals-cpu").encoder
+    other = configured("animals-cpu", {}, model=str(vit)).encoder
+    assert (other.layer, other.norm) == (None, None), "where another backbone is read is no rule for this one"
     first = configured("paper", {}, model=str(vit), size=98, settings=["encoder.lora.rank=4"])
     assert (first.start, first.encoder.backbone) == (None, str(vit.resolve()))
     jobs.build(first).save_pretrained(tmp_path / "adapter")

@@ -1,6 +1,7 @@
 """The scripts that draw and count for the documentation run, and count what they say."""
 
 import importlib.util
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,6 +36,31 @@ def animal(name, *, side, turn=0.0, image="photograph"):
     return View(
         Path(image), (1000, 1000), Keypoints(xy, torch.ones(20, dtype=torch.bool)), box=box, name=name
     )
+
+
+def test_parts_of_birds_are_counted_and_misses_located():
+    birds, bird = script("birds"), skeletons("cub")["bird"]
+    xy = torch.stack([100 + 50.0 * torch.arange(15), torch.full((15,), 500.0)], -1)
+    seen = torch.ones(15, dtype=torch.bool)
+    hidden = seen.clone()
+    hidden[bird.names.index("belly")] = False
+    box = torch.tensor([50.0, 400.0, 850.0, 600.0])
+    source, target = (
+        View(Path(name), (1000, 1000), Keypoints(xy, shown), box=box, name=name)
+        for name, shown in (("a", seen), ("b", hidden))
+    )
+    found = xy.double().clone()
+    eye, wing, tail = (bird.names.index(name) for name in ("left eye", "left wing", "tail"))
+    found[eye] = xy[bird.twin[eye]]
+    found[wing] = torch.tensor([450.0, 900.0])
+    found[tail] = torch.tensor([120.0, 500.0])
+    pairs = Pairs((source, target), [(0, 1)], ["bird"], [bird])
+    queries, hits, misses = birds.count(pairs, {0: Prediction(found[None], torch.ones(1, 15))})
+    visible = [name for name in bird.names if name != "belly"]
+    assert queries == Counter(birds.part(name) for name in visible)
+    assert queries["leg"] == 2
+    assert (hits["eye"], hits["wing"], hits["tail"], hits.total()) == (1, 1, 0, 11)
+    assert misses == {"at the twin": 1, "outside the box": 1, "elsewhere on the bird": 1}
 
 
 def test_failures_are_counted_where_they_were_made():

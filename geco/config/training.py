@@ -115,6 +115,8 @@ PRESETS: dict[str, TrainConfig] = {
     "animals-cpu": TrainConfig(
         encoder=EncoderConfig(
             backbone="focus-small",
+            layer=11,
+            norm=True,
             size=224,
             lora=LoraSettings(
                 rank=16, alpha=16.0, projections=("query", "key", "value", "output", "fc1", "fc2")
@@ -162,7 +164,7 @@ def _per_category(most: int) -> Callable[[TrainConfig], TrainConfig]:
 
 def _backbone(name: str) -> Callable[[TrainConfig], TrainConfig]:
     return lambda config: replace(
-        config, start=None, encoder=replace(config.encoder, backbone=name, layer=None)
+        config, start=None, encoder=replace(config.encoder, backbone=name, layer=None, norm=None)
     )
 
 
