@@ -112,7 +112,7 @@ def locate(name: str) -> Place:
     """The place of a backbone given by short name, local folder, original .pth file or hub id."""
     source = SOURCES.get(name)
     if source and source.hub is None:
-        return _default(source, str(_pip_backbone()), note=source.note)
+        return _place_of(source, str(_pip_backbone()), note=source.note)
     if source and source.hub:
         return _on_hub(source.hub, source)
     path = Path(name).expanduser()
@@ -154,10 +154,10 @@ def _place(location: str, *, source: Source | None = None, note: str = "") -> Pl
         raise ValueError(f"{location} holds a {kind!r} model; expected one of {', '.join(FAMILIES)}")
     family = FAMILIES[kind]
     default = source or Source(family, location, size=224 if family == "dino" else DEFAULT_SIZE)
-    return _default(default, location, note=default.note or note)
+    return _place_of(default, location, note=default.note or note)
 
 
-def _default(source: Source, location: str, *, note: str) -> Place:
+def _place_of(source: Source, location: str, *, note: str) -> Place:
     return Place(source.family, location, source.layer, source.norm, source.size, source.bin, note)
 
 

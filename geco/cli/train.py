@@ -134,17 +134,11 @@ def _starting_from(config: TrainConfig, model: str) -> TrainConfig:
     folder = weights.find_adapter(model)
     adapted = None if folder is None else weights.adapter_config(folder)
     if folder is None or adapted is None:
-        return _on_backbone(config, place)
+        same = place == config.encoder.backbone
+        return config if same else replace(config, encoder=config.encoder.on(place))
     if adapted.lora is None:  # saved whole, so it is a backbone
-        return _on_backbone(config, str(folder.resolve()), norm=adapted.norm)
+        return replace(config, encoder=config.encoder.on(str(folder.resolve()), norm=adapted.norm))
     return replace(config, start=place, encoder=replace(adapted, size=config.encoder.size))
-
-
-def _on_backbone(config: TrainConfig, backbone: str, *, norm: bool | None = None) -> TrainConfig:
-    """The recipe on this backbone; where another is read says nothing about where this one is."""
-    if backbone == config.encoder.backbone:
-        return config
-    return replace(config, encoder=replace(config.encoder, backbone=backbone, layer=None, norm=norm))
 
 
 def _load(data: Sequence[str], options: Sequence[str]) -> tuple[Split, Split]:

@@ -1,7 +1,7 @@
 """What an encoder is made of: backbone, layer, input size and adapter."""
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 
@@ -20,11 +20,17 @@ class EncoderConfig:
 
     backbone: str = "dinov2-base"  # a name, folder or hub id; "." is the folder this configuration lies in
     layer: int | None = None  # block whose output is read, counted from 1; None: the backbone's default
-    norm: bool | None = None  # whether the final norm follows, after whatever layer; None: as for layer
+    norm: bool | None = (
+        None  # whether the final norm follows, after whatever layer; None: the backbone's default
+    )
     size: int = 518  # images are squashed to size × size, as the authors do
     resize: str = "bilinear"  # antialiased; "bicubic" is the other choice
     bin: float = 0.3  # z: similarity below which this encoder's matches are "not visible"
     lora: LoraSettings | None = LoraSettings()  # None: the bare backbone
+
+    def on(self, backbone: str, *, norm: bool | None = None) -> "EncoderConfig":
+        """The same on another backbone; where this one is read says nothing about where that one is."""
+        return replace(self, backbone=backbone, layer=None, norm=norm)
 
     def to_json(self) -> str:
         """The configuration as text."""

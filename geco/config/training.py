@@ -163,9 +163,7 @@ def _per_category(most: int) -> Callable[[TrainConfig], TrainConfig]:
 
 
 def _backbone(name: str) -> Callable[[TrainConfig], TrainConfig]:
-    return lambda config: replace(
-        config, start=None, encoder=replace(config.encoder, backbone=name, layer=None, norm=None)
-    )
+    return lambda config: replace(config, start=None, encoder=config.encoder.on(name))
 
 
 ABLATIONS: dict[str, Callable[[TrainConfig], TrainConfig]] = {
