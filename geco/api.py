@@ -23,9 +23,7 @@ def load(name: str | Path | None = None, *, device: str = "auto", **options: Any
 
     `options` go to `Geco.from_pretrained`: layer, norm, size, dtype.
     """
-    return Geco.from_pretrained(
-        weights.default_model() if name is None else name, device=device, **options
-    ).merge()
+    return Geco.from_pretrained(weights.default_model() if name is None else name, device=device, **options).merge()
 
 
 def transfer(

@@ -51,9 +51,7 @@ def augment(pair: Pair, settings: AugmentSettings, *, seed: int, epoch: int, ind
     return replace(pair, source=source, target=target)
 
 
-def self_pair(
-    view: View, settings: AugmentSettings, *, points: int, seed: int, epoch: int, index: int
-) -> Pair:
+def self_pair(view: View, settings: AugmentSettings, *, points: int, seed: int, epoch: int, index: int) -> Pair:
     """Two alterations of one view; its keypoints are random points of the object, so where each went is known.
 
     Both are mirrored or neither: a mirrored left eye looks like a right eye and must not be matched with a left one.
@@ -62,9 +60,7 @@ def self_pair(
     rows = tuple(range(points))
     nameless = Skeleton(tuple(f"{view.name} {row}" for row in rows), twin=rows, mirror=rows)
     marked = replace(view, keypoints=Keypoints(xy, torch.ones(points, dtype=torch.bool)))
-    first, second = (
-        draw(view.size, settings, generator(seed, epoch, index, which), may_flip=True) for which in (0, 1)
-    )
+    first, second = (draw(view.size, settings, generator(seed, epoch, index, which), may_flip=True) for which in (0, 1))
     second = replace(second, flip=first.flip)
     source, target = (apply(marked, nameless, settings, drawn) for drawn in (first, second))
     return Pair(source, target, nameless, category=f"{view.name} with itself, {epoch}/{index}")
@@ -72,9 +68,7 @@ def self_pair(
 
 def plain(pair: Pair, settings: AugmentSettings) -> Pair:
     """The pair with both views only resized: what an unaltered dataset goes through."""
-    return replace(
-        pair, source=_resized(pair.source, settings.size), target=_resized(pair.target, settings.size)
-    )
+    return replace(pair, source=_resized(pair.source, settings.size), target=_resized(pair.target, settings.size))
 
 
 def generator(seed: int, epoch: int, index: int, view: int) -> np.random.Generator:
@@ -122,9 +116,7 @@ def _altered(view: View, pair: Pair, settings: AugmentSettings, rng: np.random.G
 def _points_on(view: View, count: int, rng: np.random.Generator) -> Float[Tensor, "n 2"]:
     """Random positions on the object, anywhere in the image if there is no mask or it is empty."""
     height, width = view.size
-    inside = (
-        view.mask.flatten().nonzero()[:, 0].numpy() if isinstance(view.mask, Tensor) else np.empty(0, int)
-    )
+    inside = view.mask.flatten().nonzero()[:, 0].numpy() if isinstance(view.mask, Tensor) else np.empty(0, int)
     pixel = rng.choice(inside if len(inside) else height * width, count)
     corner = np.stack([pixel % width, pixel // width], -1)
     return torch.from_numpy(corner + rng.random((count, 2))).float()
@@ -142,9 +134,7 @@ def _draw_jitter(settings: AugmentSettings, rng: np.random.Generator) -> tuple[t
     return tuple(factors[position] for position in rng.permutation(len(factors)))
 
 
-def _draw_window(
-    size: Size, settings: AugmentSettings, rng: np.random.Generator
-) -> tuple[int, int, int, int]:
+def _draw_window(size: Size, settings: AugmentSettings, rng: np.random.Generator) -> tuple[int, int, int, int]:
     height, width = size
     shape = width / height if settings.ratio_of == "image" else 1.0
     for _ in range(CROP_TRIES):
@@ -172,9 +162,7 @@ def _resized(view: View, size: int, colours: Callable[[Tensor], Tensor] = lambda
     return replace(resized, image=pixels.round_().clamp_(0, 255).to(torch.uint8))
 
 
-def _colours(
-    pixels: Float[Tensor, "3 h w"], settings: AugmentSettings, drawn: Draw
-) -> Float[Tensor, "3 h w"]:
+def _colours(pixels: Float[Tensor, "3 h w"], settings: AugmentSettings, drawn: Draw) -> Float[Tensor, "3 h w"]:
     for name, factor in drawn.jitter:
         pixels = ADJUSTMENTS[name](pixels, factor)
     if drawn.sigma is not None:
@@ -203,9 +191,7 @@ def turn_hue(image: Float[Tensor, "*b 3 h w"], turns: float) -> Float[Tensor, "*
     )
     sixths = sixths + 6 * turns
     sixths = sixths - 6 * torch.floor(sixths / 6)
-    share = torch.stack([(sixths - 3).abs() - 1, 2 - (sixths - 2).abs(), 2 - (sixths - 4).abs()], -3).clamp(
-        0, 1
-    )
+    share = torch.stack([(sixths - 3).abs() - 1, 2 - (sixths - 2).abs(), 2 - (sixths - 4).abs()], -3).clamp(0, 1)
     return torch.addcmul(low.unsqueeze(-3), chroma.unsqueeze(-3), share)
 
 

@@ -21,8 +21,7 @@ class StepKeys:
     def __init__(self, pairs: Joint, config: TrainConfig, *, rank: int = 0, world: int = 1) -> None:
         if config.batch_size % world:
             raise ValueError(
-                f"batch_size counts the pairs of all processes, expected a multiple of {world}, "
-                f"got {config.batch_size}"
+                f"batch_size counts the pairs of all processes, expected a multiple of {world}, got {config.batch_size}"
             )
         self.sampler = EpochSampler(pairs, config.sampling, seed=config.seed, rank=rank, world=world)
         self.size = config.batch_size // world

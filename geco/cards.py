@@ -35,11 +35,7 @@ def model_card(name: str, config: EncoderConfig, *, note: str, parameters: int) 
     from geco import __version__
 
     lora = config.lora
-    adapter = (
-        f"LoRA rank {lora.rank}, alpha {lora.alpha:g}, on {' and '.join(lora.projections)}"
-        if lora
-        else "none"
-    )
+    adapter = f"LoRA rank {lora.rank}, alpha {lora.alpha:g}, on {' and '.join(lora.projections)}" if lora else "none"
     return CARD.format(
         name=name,
         version=__version__,

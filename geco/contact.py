@@ -59,12 +59,8 @@ def _picture(tile: Tile) -> Pillow.Image:
     if tile.view.keypoints is not None:
         seen = tile.view.keypoints.xy[tile.view.keypoints.visible]
         on_mask = tile.mask.flatten()[geometry.cells(seen, size=size, grid=size)]
-        for (x, y), inside in zip(
-            geometry.resize_points(seen, size=size, to=to).tolist(), on_mask, strict=True
-        ):
-            pen.ellipse(
-                [x - 2.5, y - 2.5, x + 2.5, y + 2.5], fill=INSIDE if inside else OUTSIDE, outline="black"
-            )
+        for (x, y), inside in zip(geometry.resize_points(seen, size=size, to=to).tolist(), on_mask, strict=True):
+            pen.ellipse([x - 2.5, y - 2.5, x + 2.5, y + 2.5], fill=INSIDE if inside else OUTSIDE, outline="black")
     return picture
 
 

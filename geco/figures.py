@@ -64,9 +64,7 @@ def imbalance(shares: Mapping[str, Mapping[str, float]]) -> Figure:
         left += width
     axes.invert_yaxis()
     axes.set_xlim(0, 100)
-    axes.legend(
-        frameon=False, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.35 / max(1, 0.28 * len(names)))
-    )
+    axes.legend(frameon=False, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.35 / max(1, 0.28 * len(names))))
     return figure
 
 
@@ -125,9 +123,7 @@ def sheet(examples: Sequence[Example], *, title: str = "") -> Figure:
         row[1].imshow(_picture(example.target))
         row[2].imshow(_picture(example.target).mean(-1) / 2, cmap="gray", vmin=0, vmax=255)
         heat = example.heat.detach().float().cpu().numpy()
-        row[2].imshow(
-            heat, cmap="inferno", alpha=0.65, extent=(-0.5, width - 0.5, height - 0.5, -0.5), vmin=0, vmax=1
-        )
+        row[2].imshow(heat, cmap="inferno", alpha=0.65, extent=(-0.5, width - 0.5, height - 0.5, -0.5), vmin=0, vmax=1)
         _mark(row[0], example.query, QUERY, "o")
         for axes in row[1:]:
             _mark(axes, example.match, MATCH, "o")

@@ -45,9 +45,7 @@ def pixel_centres(index: Int[Tensor, "*b"], *, width: int) -> Float[Tensor, "*b 
     return torch.stack([index - row * width, row], dim=-1) + 0.5
 
 
-def sample(
-    values: Float[Tensor, "*b c h w"], xy: Float[Tensor, "*b k 2"], *, size: Size
-) -> Float[Tensor, "*b k c"]:
+def sample(values: Float[Tensor, "*b c h w"], xy: Float[Tensor, "*b k 2"], *, size: Size) -> Float[Tensor, "*b k c"]:
     """Bilinear samples of a map at points of the image of `size` it describes; clamped beyond the outer centres."""
     batch = values.shape[:-3]
     unit = xy.to(values.dtype) * xy.new_tensor([2 / size[1], 2 / size[0]], dtype=values.dtype) - 1
@@ -135,9 +133,7 @@ def rotation(degrees: float, *, size: Size) -> Float[Tensor, "3 3"]:
     """Where (x, y, 1) goes when an image of `size` is turned about its centre, counter-clockwise as one sees it."""
     cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
     x, y = size[1] / 2, size[0] / 2
-    return torch.tensor(
-        [[cos, sin, x - cos * x - sin * y], [-sin, cos, y + sin * x - cos * y], [0.0, 0.0, 1.0]]
-    )
+    return torch.tensor([[cos, sin, x - cos * x - sin * y], [-sin, cos, y + sin * x - cos * y], [0.0, 0.0, 1.0]])
 
 
 def rotate(view: View, degrees: float) -> View:

@@ -119,9 +119,7 @@ def _opened(image: str | Path | bytes, name: str) -> Iterator[Pillow.Image]:
     except IsADirectoryError:
         raise ValueError(f"{name} is a folder; expected an image file") from None
     except UnidentifiedImageError:
-        raise ValueError(
-            f"{name} is not an image that can be read (JPEG, PNG, WebP, TIFF, BMP, GIF are)"
-        ) from None
+        raise ValueError(f"{name} is not an image that can be read (JPEG, PNG, WebP, TIFF, BMP, GIF are)") from None
     except Pillow.DecompressionBombError as error:
         raise ValueError(f"{name} is too large to be read: {error}") from None
     except OSError as error:
@@ -166,9 +164,7 @@ def _from_array(array: np.ndarray) -> UInt8[Tensor, "3 h w"]:
     if array.ndim == 2:
         array = np.repeat(array[..., None], 3, axis=2)
     if array.ndim != 3 or array.shape[2] not in (1, 3, 4):
-        raise ValueError(
-            f"an image array must be (height, width), or (height, width, 1, 3 or 4), got {array.shape}"
-        )
+        raise ValueError(f"an image array must be (height, width), or (height, width, 1, 3 or 4), got {array.shape}")
     if array.dtype == np.uint8 and array.shape[2] == 4:
         return torch.from_numpy(np.array(_to_rgb(Pillow.fromarray(array)))).permute(2, 0, 1).contiguous()
     array = np.repeat(array, 3, axis=2) if array.shape[2] == 1 else array[..., :3]

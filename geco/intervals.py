@@ -63,9 +63,7 @@ def bootstrap_detector(
     return torch.cat(found_of)
 
 
-def interval(
-    drawn: Float[Tensor, "s *f"], confidence: float = 0.95
-) -> tuple[Float[Tensor, "*f"], Float[Tensor, "*f"]]:
+def interval(drawn: Float[Tensor, "s *f"], confidence: float = 0.95) -> tuple[Float[Tensor, "*f"], Float[Tensor, "*f"]]:
     """Lower and upper percentile of the draws in which the ratio is defined; NaN if there is none."""
     tail = (1 - confidence) / 2
     low, high = torch.nanquantile(drawn, torch.tensor([tail, 1 - tail], dtype=drawn.dtype), dim=0)

@@ -51,18 +51,14 @@ class Job:
         joint = Joint(train)
         self.data = {f"{name}/{category}": len(rows) for (name, category), rows in joint.groups().items()}
         self.valid = {
-            name: validation.subset(pairs, config.validation_pairs)
-            for name, pairs in valid.items()
-            if len(pairs)
+            name: validation.subset(pairs, config.validation_pairs) for name, pairs in valid.items() if len(pairs)
         }
         if config.calibrate and not self.valid:
             raise ValueError(
                 "calibrate finds the bin on validation pairs, there are none; add a dataset with a split val, "
                 "or set calibrate=false"
             )
-        self.keys = StepKeys(
-            joint, config, rank=self.accelerator.process_index, world=self.accelerator.num_processes
-        )
+        self.keys = StepKeys(joint, config, rank=self.accelerator.process_index, world=self.accelerator.num_processes)
         self.total = total_steps(config, len(self.keys))
         self.model = build(config)
         self.run = RunFolder(folder, writes=self.accelerator.is_main_process, tensorboard=config.tensorboard)
@@ -233,9 +229,7 @@ def build(config: TrainConfig) -> Geco:
         _start(model, config.start)
     blocks = transformer_blocks(model)
     if config.unfreeze > len(blocks):
-        raise ValueError(
-            f"unfreeze must be at most {len(blocks)}, the blocks there are, got {config.unfreeze}"
-        )
+        raise ValueError(f"unfreeze must be at most {len(blocks)}, the blocks there are, got {config.unfreeze}")
     for block in list(blocks)[len(blocks) - config.unfreeze :]:
         block.requires_grad_(True)
     if config.checkpointing:

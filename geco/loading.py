@@ -72,11 +72,8 @@ class TrainingPairs(Dataset[Pair]):
 def collate(pairs: Sequence[Pair]) -> Pair:
     """One batch; a field that some views lack (a box, say, where datasets are mixed) is left out of all."""
     views = [view for pair in pairs for view in (pair.source, pair.target)]
-    absent: dict[str, Any] = {
-        name: None for name in OPTIONAL if any(getattr(view, name) is None for view in views)
-    }
+    absent: dict[str, Any] = {name: None for name in OPTIONAL if any(getattr(view, name) is None for view in views)}
     even = [
-        replace(pair, source=replace(pair.source, **absent), target=replace(pair.target, **absent))
-        for pair in pairs
+        replace(pair, source=replace(pair.source, **absent), target=replace(pair.target, **absent)) for pair in pairs
     ]
     return types.stack(even)

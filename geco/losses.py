@@ -55,9 +55,7 @@ class CellSets:
     positive: Cells  # M⁺: visible in both images
     bin: Cells  # M⁰: visible in one image, so matched with the bin of the other
     negative: Cells  # M⁻: a keypoint and its twin
-    background_rows: Bool[
-        Tensor, "2 b r"
-    ]  # M^{fg/bg} is rows[k] × columns[k]: object × background, then the reverse
+    background_rows: Bool[Tensor, "2 b r"]  # M^{fg/bg} is rows[k] × columns[k]: object × background, then the reverse
     background_columns: Bool[Tensor, "2 b c"]
     foregrounds: tuple[Bool[Tensor, "b h w"], Bool[Tensor, "b h2 w2"]]  # on the patch grids
     skipped: Bool[Tensor, "b"]  # one of the images shows no foreground patch
@@ -75,8 +73,7 @@ def cell_sets(pairs: Pair, grids: tuple[Size, Size]) -> CellSets:
     foregrounds = _foreground(pairs.source, grids[0]), _foreground(pairs.target, grids[1])
     skipped = ~(foregrounds[0].flatten(1).any(1) & foregrounds[1].flatten(1).any(1))
     i, j = (
-        geometry.cells(_keypoints(view).xy, size=view.size, grid=grid)
-        for view, grid in zip(views, grids, strict=True)
+        geometry.cells(_keypoints(view).xy, size=view.size, grid=grid) for view, grid in zip(views, grids, strict=True)
     )
     in_source, in_target = (_keypoints(view).visible & ~skipped[:, None] for view in views)
     row_bin, column_bin = (torch.full_like(i, grid[0] * grid[1]) for grid in grids)
@@ -140,9 +137,7 @@ def _keypoints(view: View) -> Keypoints:
 
 def _foreground(view: View, grid: Size) -> Bool[Tensor, "b h w"]:
     if not isinstance(view.mask, Tensor):
-        raise ValueError(
-            f"the transport loss needs masks as pixels, {view.name or 'a view'} has none; see geco.masks"
-        )
+        raise ValueError(f"the transport loss needs masks as pixels, {view.name or 'a view'} has none; see geco.masks")
     return geometry.resize_labels(view.mask, grid)
 
 
@@ -253,9 +248,7 @@ class ContrastiveLoss:
         f, g = _described(source, cells.i), _described(target, cells.j)
         logits = f.mT @ g / self.temperature  # (b, k, k)
         both = cells.valid[:, :, None] & cells.valid[:, None]
-        logits = logits.masked_fill(
-            ~both, torch.finfo(logits.dtype).min / 2
-        )  # −∞ would be NaN in an empty pair
+        logits = logits.masked_fill(~both, torch.finfo(logits.dtype).min / 2)  # −∞ would be NaN in an empty pair
         right = (logits.log_softmax(2) + logits.log_softmax(1)).diagonal(dim1=1, dim2=2) / 2
         return _mean_over_matches("contrastive", -right, cells, reduce_counts)
 
@@ -278,9 +271,7 @@ class SoftArgmaxLoss:
         back = self._distance(_described(target, cells.j), source, pairs.source)
         return _mean_over_matches("position", (there + back) / 2, cells, reduce_counts)
 
-    def _distance(
-        self, queries: Float[Tensor, "b c k"], image: FeatureMap, view: View
-    ) -> Float[Tensor, "b k"]:
+    def _distance(self, queries: Float[Tensor, "b c k"], image: FeatureMap, view: View) -> Float[Tensor, "b k"]:
         patches = image.unit().values.flatten(2)
         share = (queries.mT @ patches / self.temperature).softmax(2)  # (b, k, n)
         index = torch.arange(patches.shape[2], device=patches.device)

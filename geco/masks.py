@@ -61,9 +61,7 @@ def file_name(view: View) -> str:
     box = "" if view.box is None else "@" + "-".join(str(round(edge)) for edge in view.box.tolist())
     stem = quote(view.name, safe=" ")
     if len(stem) > LONGEST_NAME:
-        raise ValueError(
-            f"the name {view.name[:40]}… is too long for a mask's file ({len(stem)} > {LONGEST_NAME})"
-        )
+        raise ValueError(f"the name {view.name[:40]}… is too long for a mask's file ({len(stem)} > {LONGEST_NAME})")
     return f"{stem}{box}.png"
 
 

@@ -123,9 +123,7 @@ def transfer(
     ready = target if isinstance(target, Target) else prepare(target, settings)
     asked = queries(source, points, settings)
     step = max(1, CHUNK // (ready.size[0] * ready.size[1]))
-    found = [
-        _best(score_maps(asked[i : i + step], ready), ready, settings) for i in range(0, len(asked), step)
-    ]
+    found = [_best(score_maps(asked[i : i + step], ready), ready, settings) for i in range(0, len(asked), step)]
     if not found:
         return Matches(points, points.clone(), points.new_zeros(0), torch.zeros(0, dtype=torch.bool))
     place, score = (torch.cat(column) for column in zip(*found, strict=True))
@@ -145,9 +143,7 @@ def _by_transport(
     The score is the share of the patch's mass that goes there.
     """
     if isinstance(target, Target):
-        raise ValueError(
-            "transport weighs both whole images; give the target's FeatureMap, not a prepared Target"
-        )
+        raise ValueError("transport weighs both whole images; give the target's FeatureMap, not a prepared Target")
     first, second = _unbatched(source), _unbatched(target)
     plan = transport.match_plan(
         _one_sample(first.unit()),
@@ -204,9 +200,7 @@ def nearest(source: FeatureMap, target: FeatureMap, settings: MatchSettings = Ma
     """For every patch of the source, the most similar patch of the target: centres in pixels, row-major order."""
     cosines = similarity(source, target)
     score, index = cosines.max(-1)
-    return _patch_matches(
-        source, target, torch.arange(len(index), device=index.device), index, score, settings
-    )
+    return _patch_matches(source, target, torch.arange(len(index), device=index.device), index, score, settings)
 
 
 def mutual(source: FeatureMap, target: FeatureMap, settings: MatchSettings = MatchSettings()) -> Matches:

@@ -39,9 +39,7 @@ class Outcome:
     """What became of queries; a query is a keypoint visible in the source of its pair."""
 
     case: Int[Tensor, "k"]  # index into CASES
-    to_match: Float[
-        Tensor, "k"
-    ]  # pixels from the prediction to the annotated match; infinite where it is hidden
+    to_match: Float[Tensor, "k"]  # pixels from the prediction to the annotated match; infinite where it is hidden
     to_twin: Float[Tensor, "k"]  # pixels to the match's twin; infinite where it is hidden or does not exist
     score: Float[Tensor, "k"]  # similarity at the prediction
 
@@ -74,9 +72,7 @@ def judge(
     )
     infinite = torch.tensor(torch.inf, dtype=torch.float64, device=queries.device)
     away = [
-        torch.where(
-            visible, torch.linalg.vector_norm(predicted.double() - target.xy[rows].double(), dim=-1), infinite
-        )
+        torch.where(visible, torch.linalg.vector_norm(predicted.double() - target.xy[rows].double(), dim=-1), infinite)
         for rows, visible in ((queries, match_visible), (counterpart, twin_visible))
     ]
     return Outcome(case, away[0], away[1], score.double())
@@ -99,9 +95,7 @@ class Counts:
 
 def count(outcome: Outcome, alphas: Float[Tensor, "a"], size: int | float | Float[Tensor, "k"]) -> Counts:
     """Counters of these queries at each radius α · size."""
-    near_match, near_twin = (
-        within(away, alphas, size) for away in (outcome.to_match, outcome.to_twin)
-    )  # (a, k)
+    near_match, near_twin = (within(away, alphas, size) for away in (outcome.to_match, outcome.to_twin))  # (a, k)
     member = outcome.case == torch.arange(len(CASES), device=outcome.case.device)[:, None]  # (5, k)
     both = member[0]
     return Counts(
@@ -131,9 +125,7 @@ def contributions(
 ) -> tuple[Float[Tensor, "p f"], Float[Tensor, "p f"]]:
     """What each of `p` pairs adds to numerator and denominator of each of SHARES, given the pair of each query."""
     alphas = torch.tensor([alpha], dtype=torch.float64)
-    near_match, near_twin = (
-        within(away, alphas, size[pair])[0] for away in (outcome.to_match, outcome.to_twin)
-    )
+    near_match, near_twin = (within(away, alphas, size[pair])[0] for away in (outcome.to_match, outcome.to_twin))
     both, alone, single, hidden, _ = outcome.case == torch.arange(len(CASES))[:, None]
     correct, false = both & near_match, both & ~near_match & near_twin
     parts = {
@@ -148,8 +140,7 @@ def contributions(
     }
     none = torch.zeros(len(size), len(SHARES), dtype=torch.float64)
     numerator, denominator = (
-        none.index_add(0, pair, torch.stack([parts[name][side] for name in SHARES], -1).double())
-        for side in (0, 1)
+        none.index_add(0, pair, torch.stack([parts[name][side] for name in SHARES], -1).double()) for side in (0, 1)
     )
     return numerator, denominator
 
@@ -206,9 +197,7 @@ class PGCK:
         self.alphas = torch.tensor(list(alphas), dtype=torch.float64)
         a = len(self.alphas)
         none = torch.zeros(a, dtype=torch.long)
-        self.counts = Counts(
-            torch.zeros(5, dtype=torch.long), torch.zeros(a, 3, dtype=torch.long), *[none] * 4
-        )
+        self.counts = Counts(torch.zeros(5, dtype=torch.long), torch.zeros(a, 3, dtype=torch.long), *[none] * 4)
 
     def update(self, outcome: Outcome, size: int | float | Float[Tensor, "k"]) -> None:
         """Add queries; `size` is the side, in pixels, that α is a share of (of all, or of each query's pair)."""
@@ -340,9 +329,9 @@ class Confusion:
 
     def normalised(self) -> Float[Tensor, "n n"]:
         """Predicted vertical, true horizontal; the column of each true part that occurs sums to 1/N."""
-        return share(
-            self.matrix, self.matrix.sum(1, keepdim=True).expand_as(self.matrix)
-        ).nan_to_num().T / len(self.matrix)
+        return share(self.matrix, self.matrix.sum(1, keepdim=True).expand_as(self.matrix)).nan_to_num().T / len(
+            self.matrix
+        )
 
 
 METRICS = {"pck": PCK, "pgck": PGCK, "hidden": HiddenDetector, "confusion": Confusion}

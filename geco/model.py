@@ -59,18 +59,14 @@ class Geco(nn.Module):
         """Features of many images, encoded `batch_size` at a time."""
         return list(self.extract_stream(pictures, batch_size=batch_size))
 
-    def extract_stream(
-        self, pictures: Iterable[images.Readable], *, batch_size: int = 8
-    ) -> Iterator[FeatureMap]:
+    def extract_stream(self, pictures: Iterable[images.Readable], *, batch_size: int = 8) -> Iterator[FeatureMap]:
         """The same, one at a time in order, never holding more than a batch of images."""
         side = self.input_size
         remaining = iter(pictures)
         while group := list(islice(remaining, batch_size)):
             pixels = [images.read(picture) for picture in group]
             with torch.inference_mode():
-                ready = [
-                    images.prepare(p.to(self.device), (side, side), mode=self.config.resize) for p in pixels
-                ]
+                ready = [images.prepare(p.to(self.device), (side, side), mode=self.config.resize) for p in pixels]
                 dtype = next(self.parameters()).dtype
                 values = self.backbone(torch.stack(ready).to(dtype)).float()
             for value, picture in zip(values, pixels, strict=True):
@@ -155,14 +151,10 @@ class Geco(nn.Module):
         adapters = convert.reference_lora(weights.read_checkpoint(Path(checkpoint)))
         rank = next(iter(adapters.values()))[0].shape[0]
         place = weights.locate(backbone)
-        config = EncoderConfig(
-            backbone=backbone, size=place.size, lora=LoraSettings(rank=rank, alpha=float(rank))
-        )
+        config = EncoderConfig(backbone=backbone, size=place.size, lora=LoraSettings(rank=rank, alpha=float(rank)))
         model = cls(load_backbone(place), config, name=Path(checkpoint).stem, note=place.note)
         if 2 * model.backbone.layer != len(adapters):
-            raise ValueError(
-                f"{checkpoint} adapts {len(adapters) // 2} blocks, {backbone} has {model.backbone.layer}"
-            )
+            raise ValueError(f"{checkpoint} adapts {len(adapters) // 2} blocks, {backbone} has {model.backbone.layer}")
         names = _adapter_names(model)
         state: dict[str, Tensor] = {}
         for block, projection in adapters:
@@ -233,9 +225,7 @@ def _with_lora(backbone: Any, lora: LoraSettings, *, base: str) -> Any:
 
     unknown = sorted(set(lora.projections) - set(backbone.projections))
     if unknown:
-        raise ValueError(
-            f"projections must be among {', '.join(backbone.projections)}, got {', '.join(unknown)}"
-        )
+        raise ValueError(f"projections must be among {', '.join(backbone.projections)}, got {', '.join(unknown)}")
     settings = LoraConfig(
         r=lora.rank,
         lora_alpha=lora.alpha,  # type: ignore[arg-type]

@@ -42,9 +42,7 @@ def plan(config: TrainConfig, train: Datasets, valid: Datasets, *, processes: in
         steps=total_steps(config, len(keys)),
         trainable=model.trainable(),
         parameters=sum(value.numel() for value in model.parameters()),
-        memory=step_memory(
-            model, images=2 * -(-keys.size // config.accumulate), all_pairs=config.pairing == "all"
-        ),
+        memory=step_memory(model, images=2 * -(-keys.size // config.accumulate), all_pairs=config.pairing == "all"),
     )
 
 

@@ -51,9 +51,7 @@ class Table:
     def __post_init__(self) -> None:
         for row in self.rows:
             if len(row) != len(self.columns):
-                raise ValueError(
-                    f"table {self.name!r}: a row needs {len(self.columns)} cells, got {len(row)}: {row}"
-                )
+                raise ValueError(f"table {self.name!r}: a row needs {len(self.columns)} cells, got {len(row)}: {row}")
 
 
 @dataclass(frozen=True)
@@ -109,9 +107,7 @@ def _commit(folder: Path) -> str | None:
         ("status", "--porcelain"),
     ):
         try:
-            done = subprocess.run(
-                ["git", "-C", str(folder), *question], capture_output=True, text=True, timeout=10
-            )
+            done = subprocess.run(["git", "-C", str(folder), *question], capture_output=True, text=True, timeout=10)
         except (OSError, subprocess.TimeoutExpired):
             return None
         if done.returncode:
@@ -154,9 +150,7 @@ def rich_table(table: Table) -> RichTable:
         padding=(0, 1, 0, 0),
     )
     for position, column in enumerate(table.columns):
-        drawn.add_column(
-            column, justify="right" if position else "left", no_wrap=not position, overflow="fold"
-        )
+        drawn.add_column(column, justify="right" if position else "left", no_wrap=not position, overflow="fold")
     for row in table.rows:
         drawn.add_row(*(_short(cell, table.digits) for cell in row))
     return drawn
@@ -164,9 +158,7 @@ def rich_table(table: Table) -> RichTable:
 
 def csv_text(table: Table) -> str:
     """The table for a spreadsheet: full precision, intervals in columns of their own, nothing is empty."""
-    with_interval = [
-        any(isinstance(row[c], Estimate) for row in table.rows) for c in range(len(table.columns))
-    ]
+    with_interval = [any(isinstance(row[c], Estimate) for row in table.rows) for c in range(len(table.columns))]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     header: list[str] = []
@@ -225,16 +217,11 @@ def from_json(text: str) -> Report:
     """The report that `to_json` wrote."""
     raw = json.loads(text)
     known = {f.name for f in fields(Report)}
-    if (
-        not isinstance(raw, dict)
-        or not known >= set(raw)
-        or not {"benchmark", "label", "data", "values"} <= set(raw)
-    ):
+    if not isinstance(raw, dict) or not known >= set(raw) or not {"benchmark", "label", "data", "values"} <= set(raw):
         raise ValueError("not a report: expected the report.json that `geco evaluate` or `geco bench` writes")
     raw["values"] = {key: math.nan if value is None else value for key, value in raw["values"].items()}
     raw["intervals"] = {
-        key: tuple(math.nan if end is None else end for end in ends)
-        for key, ends in raw.get("intervals", {}).items()
+        key: tuple(math.nan if end is None else end for end in ends) for key, ends in raw.get("intervals", {}).items()
     }
     raw["tables"] = tuple(_table(table) for table in raw.get("tables", ()))
     raw["curves"] = tuple(
@@ -306,18 +293,14 @@ pre{background:#f6f6f6;padding:1rem;overflow:auto}"""
 
 def page(report: Report, figures: Sequence[str]) -> str:
     """The report as one web page beside its figures."""
-    parts = [
-        f"<h1>{html.escape(report.benchmark)}: {html.escape(report.label)} on {html.escape(report.data)}</h1>"
-    ]
+    parts = [f"<h1>{html.escape(report.benchmark)}: {html.escape(report.label)} on {html.escape(report.data)}</h1>"]
     parts += [_html_table(table) for table in report.tables]
     parts += [
         f'<figure><img src="{html.escape(name)}.png" alt="{html.escape(name)}"><figcaption class="note">'
         f"{html.escape(name.replace('_', ' '))}</figcaption></figure>"
         for name in figures
     ]
-    about = json.dumps(
-        _plain({"settings": report.settings, **report.provenance}), indent=1, ensure_ascii=False
-    )
+    about = json.dumps(_plain({"settings": report.settings, **report.provenance}), indent=1, ensure_ascii=False)
     parts.append(f"<details><summary>How this was made</summary><pre>{html.escape(about)}</pre></details>")
     head = f'<meta charset="utf-8"><title>{html.escape(report.label)}</title><style>{STYLE}</style>'
     return f'<!doctype html><html lang="en"><head>{head}</head><body>{"".join(parts)}</body></html>\n'

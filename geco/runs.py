@@ -147,9 +147,7 @@ class RunFolder:
         folder.mkdir(exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f".{name}-", suffix=".draft", dir=self.path))
         model.save_pretrained(draft, card=card)
-        for file in sorted(
-            draft.iterdir(), key=lambda file: file.name == "geco.json"
-        ):  # the last one opens the door
+        for file in sorted(draft.iterdir(), key=lambda file: file.name == "geco.json"):  # the last one opens the door
             file.replace(folder / file.name)
         draft.rmdir()
 

@@ -20,9 +20,7 @@ class Joint(Sequence[Pair]):
 
     def __init__(self, datasets: Mapping[str, Sequence[Pair]]) -> None:
         if not any(len(pairs) for pairs in datasets.values()):
-            raise ValueError(
-                f"a training set needs pairs, got none from {', '.join(datasets) or 'no dataset'}"
-            )
+            raise ValueError(f"a training set needs pairs, got none from {', '.join(datasets) or 'no dataset'}")
         self.datasets = dict(datasets)
         self._ends = list(accumulate(len(pairs) for pairs in datasets.values()))
 

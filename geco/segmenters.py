@@ -73,9 +73,7 @@ class Sam:
             prompts["input_points"] = points[None, None].to(self.device)
             prompts["input_labels"] = torch.ones(1, 1, len(points), dtype=torch.int, device=self.device)
         if not prompts:
-            raise ValueError(
-                f"{view.name or view.image} has neither box nor visible keypoint to prompt SAM with"
-            )
+            raise ValueError(f"{view.name or view.image} has neither box nor visible keypoint to prompt SAM with")
         return prompts
 
     def _outwards(self, logits: Float[Tensor, "1 1 m n"], inner: Size, size: Size) -> Bool[Tensor, "h w"]:
@@ -105,9 +103,7 @@ class Saliency:
         salient = torch.from_numpy(self.session.run(None, {self.input.name: pixels[None].numpy()})[0])
         low, high = salient.amin(), salient.amax()
         salient = (salient - low) / (high - low).clamp(min=1e-6)
-        salient = functional.interpolate(
-            salient[:, :1], (y1 - y0, x1 - x0), mode="bilinear", align_corners=False
-        )
+        salient = functional.interpolate(salient[:, :1], (y1 - y0, x1 - x0), mode="bilinear", align_corners=False)
         mask = torch.zeros(view.size, dtype=torch.bool)
         mask[y0:y1, x0:x1] = salient[0, 0] > self.settings.threshold
         return mask

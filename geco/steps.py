@@ -73,25 +73,19 @@ class Stepper:
         encoded = 2 * sum(len(pairs.category) for pairs in parts)
         return self._summed(values, gradient, encoded=encoded, compared=compared)
 
-    def _paired(
-        self, pairs: Pair, source: FeatureMap, target: FeatureMap
-    ) -> tuple[Pair, FeatureMap, FeatureMap]:
+    def _paired(self, pairs: Pair, source: FeatureMap, target: FeatureMap) -> tuple[Pair, FeatureMap, FeatureMap]:
         """The pairs that are compared, and their features."""
         if self.pairing == "given":
             return pairs, source, target
         regrouped = pairing.every_two(pairs)
         return regrouped.pairs, *regrouped.features(source, target)
 
-    def _backward(
-        self, source: FeatureMap, target: FeatureMap, pairs: Pair, sizes: Tensor | None
-    ) -> LossValue:
+    def _backward(self, source: FeatureMap, target: FeatureMap, pairs: Pair, sizes: Tensor | None) -> LossValue:
         reduce_counts = self._over_processes if sizes is None else lambda _: sizes
         value = self.loss(source, target, pairs, reduce_counts=reduce_counts)
         if self._anywhere(not bool(torch.isfinite(value.total))):
             self.optimizer.zero_grad()
-            raise DivergedError(
-                f"the loss is not a number for {self._list(self._culprits(pairs, source, target))}"
-            )
+            raise DivergedError(f"the loss is not a number for {self._list(self._culprits(pairs, source, target))}")
         # The gradients of the processes will be averaged; with global set sizes they are to be summed.
         self.accelerator.backward(value.total * self.accelerator.num_processes)
         return value
@@ -134,9 +128,7 @@ class Stepper:
     def _anywhere(self, fact: bool) -> bool:
         return bool(self._over_processes(torch.tensor(float(fact), device=self.accelerator.device)))
 
-    def _summed(
-        self, values: Sequence[LossValue], gradient: float, *, encoded: int, compared: int
-    ) -> StepValues:
+    def _summed(self, values: Sequence[LossValue], gradient: float, *, encoded: int, compared: int) -> StepValues:
         terms, counts = list(values[0].terms), list(values[0].counts)
         rows = [
             torch.stack([value.total.detach(), *(value.terms[name].detach() for name in terms)]).float()

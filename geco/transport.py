@@ -64,9 +64,7 @@ def marginals(
     of_object, of_background = visible * s, torch.full_like(visible, 1 - s)
     patches = _shared(object_, of_object) + _shared(background, of_background)
     bin = (1 - visible) * s
-    bin = (
-        bin + torch.where(object_.any(1), 0.0, of_object) + torch.where(background.any(1), 0.0, of_background)
-    )
+    bin = bin + torch.where(object_.any(1), 0.0, of_object) + torch.where(background.any(1), 0.0, of_background)
     return torch.cat([patches, bin[:, None]], dim=1)
 
 
@@ -173,9 +171,7 @@ def sinkhorn(
     exponents = 1 / (1 + lam / alpha), 1 / (1 + lam / beta)
     C = _at_least_float32(C)
     with full_precision(C):
-        f, g, p, q = potentials(
-            C, a.to(C), b.to(C), lam=lam, exponents=exponents, iterations=iterations, form=form
-        )
+        f, g, p, q = potentials(C, a.to(C), b.to(C), lam=lam, exponents=exponents, iterations=iterations, form=form)
         return Plan(C, f, g, row_sums=(f + p).exp(), column_sums=(g + q).exp(), lam=lam)
 
 
@@ -186,9 +182,7 @@ def solve(
     settings: TransportSettings = TransportSettings(),  # noqa: B008, frozen
 ) -> Plan:
     """`sinkhorn` with the constants of the settings."""
-    return sinkhorn(
-        C, a, b, lam=settings.lam, alpha=settings.alpha, beta=settings.beta, iterations=settings.iterations
-    )
+    return sinkhorn(C, a, b, lam=settings.lam, alpha=settings.alpha, beta=settings.beta, iterations=settings.iterations)
 
 
 def match_plan(
@@ -210,9 +204,7 @@ def match_plan(
         share = C.new_full((len(C),), visible)
         a, b = (marginals(foreground, share, s=settings.s) for foreground in foregrounds)
     else:
-        raise ValueError(
-            'marginals="masks" needs the foreground of both images; give `foregrounds` or use "uniform"'
-        )
+        raise ValueError('marginals="masks" needs the foreground of both images; give `foregrounds` or use "uniform"')
     return solve(C, a, b, settings)
 
 
@@ -286,9 +278,7 @@ class _LogComplement(torch.autograd.Function):
         dC, df, dg, dw_row, dw_column = gradients
         for s, i, j in _tiles(rows, columns):
             p = entries.tile(s, i, j)
-            slope = p.div_((1 - p).clamp_(min=eps)).mul_(
-                -grad[s]
-            )  # of log p, and so of C/λ, f, g and log(w + w')
+            slope = p.div_((1 - p).clamp_(min=eps)).mul_(-grad[s])  # of log p, and so of C/λ, f, g and log(w + w')
             dC[s].index_put_((i[:, None], j), slope / lam)
             df[s, i] += slope.sum(1)
             dg[s, j] += slope.sum(0)

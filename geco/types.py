@@ -37,9 +37,7 @@ class Skeleton:
             if table is None:
                 continue
             if len(table) != len(self.names):
-                raise ValueError(
-                    f"{label} must have one entry per keypoint: {len(self.names)}, got {len(table)}"
-                )
+                raise ValueError(f"{label} must have one entry per keypoint: {len(self.names)}, got {len(table)}")
             for i, j in enumerate(table):
                 if not 0 <= j < len(table) or table[j] != i:
                     raise ValueError(
@@ -179,8 +177,7 @@ def _stack_keypoints(items: Sequence[Keypoints]) -> Keypoints:
     longest = max(item.visible.shape[-1] for item in items)
     xy = [torch.nn.functional.pad(item.xy, (0, 0, 0, longest - item.xy.shape[-2])) for item in items]
     visible = [
-        torch.nn.functional.pad(item.visible, (0, longest - item.visible.shape[-1]), value=False)
-        for item in items
+        torch.nn.functional.pad(item.visible, (0, longest - item.visible.shape[-1]), value=False) for item in items
     ]
     return Keypoints(torch.stack(xy), torch.stack(visible))
 
@@ -203,6 +200,4 @@ def mapped(
 
 def picked(batch: T, index: Int[Tensor, "n"]) -> T:
     """A batch of the samples with these numbers."""
-    return mapped(
-        batch, lambda tensor: tensor[index], lambda entries: tuple(entries[i] for i in index.tolist())
-    )
+    return mapped(batch, lambda tensor: tensor[index], lambda entries: tuple(entries[i] for i in index.tolist()))

@@ -80,18 +80,12 @@ def draw_matches(
 
     figure, (left, right) = _side_by_side(source, target, labels)
     shown = matches.visible.nonzero()[:, 0]
-    chosen = (
-        shown[torch.linspace(0, len(shown) - 1, min(limit, len(shown))).round().long()]
-        if len(shown)
-        else shown
-    )
+    chosen = shown[torch.linspace(0, len(shown) - 1, min(limit, len(shown))).round().long()] if len(shown) else shown
     height = source.shape[-2]
     for i in chosen.tolist():
         start, end = _place(matches.source[i]), _place(matches.target[i])
         colour = colormaps["viridis"](start[1] / height)
-        line = ConnectionPatch(
-            start, end, "data", "data", axesA=left, axesB=right, color=colour, lw=0.8, alpha=0.75
-        )
+        line = ConnectionPatch(start, end, "data", "data", axesA=left, axesB=right, color=colour, lw=0.8, alpha=0.75)
         line.set_in_layout(False)
         figure.add_artist(line)
         for axes, point in ((left, start), (right, end)):
@@ -116,9 +110,7 @@ def draw_heatmap(
     _mark(left, point, PALETTE[3], "", filled=True)
     scores = heat.float().cpu().numpy()
     height, width = scores.shape
-    colours = right.imshow(
-        scores, cmap="viridis", alpha=0.6, extent=(0, width, height, 0), interpolation="bilinear"
-    )
+    colours = right.imshow(scores, cmap="viridis", alpha=0.6, extent=(0, width, height, 0), interpolation="bilinear")
     row, column = np.unravel_index(scores.argmax(), scores.shape)
     best = float(scores.max())
     visible = best >= bin
@@ -140,9 +132,7 @@ def draw_components(pictures: Sequence[Picture], maps: Sequence[FeatureMap], *, 
     for column, (picture, colour) in enumerate(zip(pictures, colours, strict=True)):
         height, width = picture.shape[-2:]
         _show(axes[0][column], picture)
-        axes[1][column].imshow(
-            colour.numpy(), extent=(0, width, height, 0), interpolation="nearest", aspect="equal"
-        )
+        axes[1][column].imshow(colour.numpy(), extent=(0, width, height, 0), interpolation="nearest", aspect="equal")
         _bare(axes[1][column])
     _title(figure, title)
     return figure

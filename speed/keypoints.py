@@ -143,9 +143,7 @@ def main():
     else:
         show(result)
     memory_ratio = result["ours"]["peak_mb"] / max(result["loop"]["peak_mb"], 1e-9)
-    print(
-        "RESULT", json.dumps({"speedup": round(result["speedup"], 1), "memory_ratio": round(memory_ratio, 4)})
-    )
+    print("RESULT", json.dumps({"speedup": round(result["speedup"], 1), "memory_ratio": round(memory_ratio, 4)}))
 
 
 def show(result):
@@ -164,9 +162,7 @@ def check(pair):
     """Share of equal pixels, and how far the brute-force score at our pixel is below its maximum."""
     source, target, points = pair
     index, _ = ours(pair)
-    big = functional.interpolate(target.values[None].double(), size=target.size, mode="bilinear")[0].flatten(
-        1
-    )
+    big = functional.interpolate(target.values[None].double(), size=target.size, mode="bilinear")[0].flatten(1)
     read = functional.normalize(geometry.sample(source.values.double(), points, size=source.size), dim=-1)
     scores = read @ functional.normalize(big, dim=0)
     best, at = scores.max(-1)

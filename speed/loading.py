@@ -142,9 +142,7 @@ def measure(work: Callable[[], int], pairs: int, repeats: int) -> tuple[float, f
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=60)
     parser.add_argument("--size", type=int, default=518)
     parser.add_argument("--repeats", type=int, default=3)
@@ -172,12 +170,8 @@ def report(pairs: Joint, settings: AugmentSettings, repeats: int) -> None:
     plain, spread, theirs = measure(KorniaPairs(pairs, settings).epoch, count, repeats)
     print(f"{'kornia AugmentationSequential, 0':34s}{plain:8.1f} ± {spread / 2:.1f} pairs/s")
     print("speedup: pairs/s of the loader without workers over kornia's own sequence in the same process")
-    print(
-        "memory_ratio: bytes of a batch's images as the loader hands them over (8-bit) over kornia's (32-bit)"
-    )
-    print(
-        "RESULT", json.dumps({"speedup": round(rates[0] / plain, 2), "memory_ratio": round(ours / theirs, 3)})
-    )
+    print("memory_ratio: bytes of a batch's images as the loader hands them over (8-bit) over kornia's (32-bit)")
+    print("RESULT", json.dumps({"speedup": round(rates[0] / plain, 2), "memory_ratio": round(ours / theirs, 3)}))
 
 
 if __name__ == "__main__":

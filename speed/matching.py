@@ -66,9 +66,7 @@ def timed(name):
 
 def peak_of(name):
     arguments = problem()
-    functional.normalize(
-        torch.randn(64, 64) @ torch.randn(64, 64)
-    )  # the libraries' own buffers are not counted
+    functional.normalize(torch.randn(64, 64) @ torch.randn(64, 64))  # the libraries' own buffers are not counted
     return peak(lambda: PATHS[name](*arguments))
 
 

@@ -41,9 +41,7 @@ def model_of_size(side: int) -> Any:
 
     logging.disable_progress_bar()
     torch.manual_seed(0)
-    config = Dinov2Config(
-        hidden_size=384, num_hidden_layers=12, num_attention_heads=6, image_size=518, patch_size=14
-    )
+    config = Dinov2Config(hidden_size=384, num_hidden_layers=12, num_attention_heads=6, image_size=518, patch_size=14)
     with tempfile.TemporaryDirectory() as folder:
         Dinov2Model(config).save_pretrained(folder)
         settings = TrainConfig(encoder=EncoderConfig(backbone=folder))
@@ -101,17 +99,12 @@ def log_domain_plan(maps: list[FeatureMap], pair: Pair, sets: CellSets, loss: Tr
 
 
 def set_sums(P: Tensor, sets: CellSets) -> Tensor:
-    entries = [
-        P[cells.i[0], cells.j[0]][cells.valid[0]] for cells in (sets.positive, sets.bin, sets.negative)
-    ]
+    entries = [P[cells.i[0], cells.j[0]][cells.valid[0]] for cells in (sets.positive, sets.bin, sets.negative)]
     block = [
-        P[rows[0]][:, columns[0]]
-        for rows, columns in zip(sets.background_rows, sets.background_columns, strict=True)
+        P[rows[0]][:, columns[0]] for rows, columns in zip(sets.background_rows, sets.background_columns, strict=True)
     ]
     background = sum(torch.log1p(-part).sum() for part in block)
-    return torch.stack(
-        [-entries[0].log().sum(), -entries[1].log().sum(), -torch.log1p(-entries[2]).sum(), -background]
-    )
+    return torch.stack([-entries[0].log().sum(), -entries[1].log().sum(), -torch.log1p(-entries[2]).sum(), -background])
 
 
 def ways(model: Any, batch: Pair) -> dict[str, Callable[[], None]]:
@@ -204,9 +197,7 @@ def report(side: int, pairs: int, seconds: dict[str, list[float]]) -> dict[str, 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="224,518")
     parser.add_argument("--pairs", type=int, default=6)
     parser.add_argument("--repeats", type=int, default=3)
@@ -218,9 +209,7 @@ def main() -> None:
     figures = {}
     for side in map(int, given.sizes.split(",")):
         figures[side] = report(side, given.pairs, measure(side, given.pairs, given.repeats))
-    print(
-        "speedup: naive seconds over ours; memory_ratio: our peak over the naive one; step_over_encoder: our whole"
-    )
+    print("speedup: naive seconds over ours; memory_ratio: our peak over the naive one; step_over_encoder: our whole")
     print("step over the encoder's own passes; all for the size where they are worst, then for each size")
     result: dict[str, float] = {
         "speedup": min(found["speedup"] for found in figures.values()),

@@ -124,9 +124,7 @@ def check_gradients(inputs: Inputs) -> float:
 
 def cosine_seconds(pairs: int, grid: int, repeats: int) -> float:
     """Median time of the product of the features, there and back."""
-    maps = [
-        FeatureMap(torch.randn(pairs, CHANNELS, grid, grid), (grid * 14, grid * 14)).unit() for _ in range(2)
-    ]
+    maps = [FeatureMap(torch.randn(pairs, CHANNELS, grid, grid), (grid * 14, grid * 14)).unit() for _ in range(2)]
     for features in maps:
         features.values.requires_grad_()
     times = []
@@ -141,9 +139,7 @@ def profile(inputs: Inputs) -> str:
     seconds(ours, inputs)
     with torch.profiler.profile() as profiler:
         seconds(ours, inputs)
-    return str(
-        profiler.key_averages().table(sort_by="self_cpu_time_total", row_limit=20, max_name_column_width=40)
-    )
+    return str(profiler.key_averages().table(sort_by="self_cpu_time_total", row_limit=20, max_name_column_width=40))
 
 
 def report(pairs: int, grid: int, repeats: int) -> dict[str, object]:
@@ -192,9 +188,7 @@ def table(figures: dict) -> str:
             f"{row['peak_mb']:10.0f}{share:8.3f}"
         )
     lines.append(f"cosine product of {CHANNELS} channels, there and back: {figures['cosines_s']:.3f}s")
-    lines.append(
-        f"largest relative difference of the gradients of ours and (b): {figures['gradient_difference']:.1e}"
-    )
+    lines.append(f"largest relative difference of the gradients of ours and (b): {figures['gradient_difference']:.1e}")
     return "\n".join(lines)
 
 
@@ -208,9 +202,7 @@ def result(ways: dict) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=6)
     parser.add_argument("--grid", type=int, default=37, help="patches on a side")
     parser.add_argument("--repeats", type=int, default=7)

@@ -8,9 +8,7 @@ from jaxtyping import install_import_hook
 import geco
 
 # Settings are left out: they check their own values, with messages that tests read.
-CHECKED = [
-    module.name for module in pkgutil.iter_modules(geco.__path__) if module.name not in ("config", "cli")
-]
+CHECKED = [module.name for module in pkgutil.iter_modules(geco.__path__) if module.name not in ("config", "cli")]
 install_import_hook([f"geco.{name}" for name in CHECKED], "shapecheck.check")
 
 import pytest  # noqa: E402

@@ -15,9 +15,7 @@ from geco import images
 from geco.types import Pair, View
 
 DATA = os.environ.get("GECO_DATA")
-real = pytest.mark.skipif(
-    DATA is None, reason="set GECO_DATA to the folder of real datasets to run this test"
-)
+real = pytest.mark.skipif(DATA is None, reason="set GECO_DATA to the folder of real datasets to run this test")
 
 
 def real_root(name: str) -> Path:
@@ -56,9 +54,7 @@ def share_on_mask(views: Iterable[View]) -> float:
     on = total = 0
     for view in views:
         loaded = images.load_view(view)
-        for (x, y), visible in zip(
-            loaded.keypoints.xy.tolist(), loaded.keypoints.visible.tolist(), strict=True
-        ):
+        for (x, y), visible in zip(loaded.keypoints.xy.tolist(), loaded.keypoints.visible.tolist(), strict=True):
             if visible:
                 column, row = min(int(x), loaded.size[1] - 1), min(int(y), loaded.size[0] - 1)
                 total += 1

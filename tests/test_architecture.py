@@ -76,9 +76,7 @@ def test_imports_only_point_down():
     for path, parts in modules():
         for target in imported(path):
             same_family = target[0] == parts[0]
-            allowed = (
-                LAYER[target[0]] < LAYER[parts[0]] or same_family or {target[0], parts[0]} <= set(LAYERS[0])
-            )
+            allowed = LAYER[target[0]] < LAYER[parts[0]] or same_family or {target[0], parts[0]} <= set(LAYERS[0])
             if not allowed:
                 wrong.append(f"{'.'.join(parts)} imports {'.'.join(target)}")
     assert not wrong, "\n".join(wrong)
@@ -94,13 +92,9 @@ def test_plugins_know_neither_another_family_nor_a_model():
 def test_settings_do_not_import_torch():
     for path in (ROOT / "config").glob("*.py"):
         tree = ast.parse(path.read_text())
-        names = {
-            alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
-        }
+        names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
         names |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-        assert not {name for name in names if name.split(".")[0] in ("torch", "numpy", "transformers")}, (
-            path.name
-        )
+        assert not {name for name in names if name.split(".")[0] in ("torch", "numpy", "transformers")}, path.name
 
 
 def test_library_code_does_not_print():

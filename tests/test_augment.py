@@ -32,9 +32,7 @@ def centres(height: int, width: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 def painted(height: int, width: int, spread: float = 3.0) -> View:
     """A left eye painted red, a right eye green, a nose blue, on a mask that is a disc around them."""
-    xy = torch.tensor(
-        [[0.41 * width, 0.43 * height], [0.6 * width, 0.45 * height], [0.52 * width, 0.61 * height]]
-    )
+    xy = torch.tensor([[0.41 * width, 0.43 * height], [0.6 * width, 0.45 * height], [0.52 * width, 0.61 * height]])
     x, y = centres(height, width)
     dots = [torch.exp(-((x - px) ** 2 + (y - py) ** 2) / (2 * spread**2)) for px, py in xy.tolist()]
     disc = ((x - width / 2) / (0.35 * width)) ** 2 + ((y - height / 2) / (0.35 * height)) ** 2 < 1
@@ -88,9 +86,7 @@ def test_a_flipped_left_eye_is_labelled_right() -> None:
     out = alter(view, seed=0, config=always)
     red, green, blue = (centroid(channel) for channel in out.image)
     assert red[0] > green[0]  # the animal looks the other way …
-    torch.testing.assert_close(
-        out.keypoints.xy[1].double(), red, atol=0.1, rtol=0
-    )  # … red is its right eye now
+    torch.testing.assert_close(out.keypoints.xy[1].double(), red, atol=0.1, rtol=0)  # … red is its right eye now
     torch.testing.assert_close(out.keypoints.xy[0].double(), green, atol=0.1, rtol=0)
     torch.testing.assert_close(out.keypoints.xy[2].double(), blue, atol=0.1, rtol=0)
 
@@ -123,9 +119,7 @@ def test_the_matrix_carries_the_points_and_the_mask_stays_on_the_object(
 
     seen = out.image[0] > 100
     union = (seen | out.mask).sum()
-    assert (
-        seen & out.mask
-    ).sum() / union > 0.93  # they differ by less than a pixel of the source along the rim
+    assert (seen & out.mask).sum() / union > 0.93  # they differ by less than a pixel of the source along the rim
     x, y = centres(SIZE, SIZE)
     x0, y0, x1, y1 = out.box.tolist()
     assert 0 <= x0 < x1 <= SIZE + 1e-3
@@ -149,8 +143,7 @@ def test_the_points_of_a_self_pair_correspond_and_lie_on_the_object() -> None:
     for index in range(12):
         pair = augment.self_pair(view, config, points=40, seed=4, epoch=1, index=index)
         draws = [
-            augment.draw(view.size, config, augment.generator(4, 1, index, which), may_flip=True)
-            for which in (0, 1)
+            augment.draw(view.size, config, augment.generator(4, 1, index, which), may_flip=True) for which in (0, 1)
         ]
         # Both flipped or neither: a mirrored left eye is not a left eye.
         to = [replace(drawn, flip=draws[0].flip).matrix(SIZE, view=view.size) for drawn in draws]
@@ -189,9 +182,7 @@ def test_probabilities_and_ranges_are_the_recipe_s() -> None:
         assert abs(np.mean(happened) - expected) < 4 * math.sqrt(expected * (1 - expected) / n)
 
     areas = np.array([(d.window[2] - d.window[0]) * (d.window[3] - d.window[1]) for d in draws]) / (300 * 400)
-    ratios = np.array([(d.window[2] - d.window[0]) / (d.window[3] - d.window[1]) for d in draws]) / (
-        400 / 300
-    )
+    ratios = np.array([(d.window[2] - d.window[0]) / (d.window[3] - d.window[1]) for d in draws]) / (400 / 300)
     assert 0.49 < areas.min() < 0.52
     assert 0.95 < areas.max() < 0.99
     assert 0.89 < ratios.min() < 0.92
@@ -203,19 +194,14 @@ def test_probabilities_and_ranges_are_the_recipe_s() -> None:
     brightness = [factor for d in draws for name, factor in d.jitter if name == "brightness"]
     assert 0.6 <= min(brightness) < 0.62
     assert 1.38 < max(brightness) <= 1.4
-    first = {
-        name: np.mean([d.jitter[0][0] == name for d in draws if d.jitter]) for name, _ in draws[0].jitter
-    }
+    first = {name: np.mean([d.jitter[0][0] == name for d in draws if d.jitter]) for name, _ in draws[0].jitter}
     assert all(abs(share - 0.25) < 0.04 for share in first.values())  # any order, each as often
 
 
 def test_a_turn_is_as_wide_as_asked_and_leaves_every_other_draw() -> None:
     still, turning = AugmentSettings(), AugmentSettings(rotate=40.0)
     pairs = [
-        [
-            augment.draw((300, 400), config, augment.generator(7, 0, i, 0), may_flip=True)
-            for config in (still, turning)
-        ]
+        [augment.draw((300, 400), config, augment.generator(7, 0, i, 0), may_flip=True) for config in (still, turning)]
         for i in range(1000)
     ]
     assert all(replace(turned, angle=0.0) == upright for upright, turned in pairs)
@@ -248,9 +234,7 @@ def test_the_key_alone_decides_and_global_chance_is_untouched() -> None:
     assert torch.equal(one.source.image, two.source.image)
     assert torch.equal(one.target.keypoints.xy, two.target.keypoints.xy)
     for other in ({"seed": 1}, {"epoch": 2}, {"index": 3}):
-        three = augment.augment(
-            pair, AugmentSettings(size=56), **{"seed": 0, "epoch": 1, "index": 2, **other}
-        )
+        three = augment.augment(pair, AugmentSettings(size=56), **{"seed": 0, "epoch": 1, "index": 2, **other})
         assert not torch.equal(one.source.image, three.source.image)
 
 
@@ -293,9 +277,7 @@ def grey(values: torch.Tensor) -> View:
 
 def test_colour_alterations_on_numbers_one_can_check() -> None:
     ramp = torch.arange(256).reshape(16, 16)
-    assert torch.equal(
-        coloured(grey(ramp), solarise=True)[0], torch.where(ramp < 128, ramp, 255 - ramp).byte()
-    )
+    assert torch.equal(coloured(grey(ramp), solarise=True)[0], torch.where(ramp < 128, ramp, 255 - ramp).byte())
     brighter = coloured(grey(ramp), jitter=(("brightness", 1.5),))
     torch.testing.assert_close(brighter[0].float(), (ramp * 1.5).clamp(max=255), atol=1, rtol=0)
     steeper = coloured(grey(ramp), jitter=(("contrast", 0.5),))

@@ -38,17 +38,13 @@ def folders(tmp_path_factory):
 
 
 def load(folders, name, **options):
-    return plugins.find("backbones", "dino" if name == "dino" else "dinov2").load(
-        str(folders / name), **options
-    )
+    return plugins.find("backbones", "dino" if name == "dino" else "dinov2").load(str(folders / name), **options)
 
 
 def reference(folders, name, images, layer, norm):
     """transformers' own hidden states, with the final norm applied by hand or not at all."""
     kind = {"dinov2": Dinov2Model, "registers": Dinov2WithRegistersModel, "dino": ViTModel}[name]
-    model = kind.from_pretrained(
-        folders / name, **({"add_pooling_layer": False} if name == "dino" else {})
-    ).eval()
+    model = kind.from_pretrained(folders / name, **({"add_pooling_layer": False} if name == "dino" else {})).eval()
     options = {"interpolate_pos_encoding": True} if name == "dino" else {}
     with torch.no_grad():
         states = model(pixel_values=images, output_hidden_states=True, **options).hidden_states
@@ -106,9 +102,7 @@ def test_missing_weights_are_an_error(folders, tmp_path):
     state.pop("layernorm.weight")
     save_file(state, tmp_path / "model.safetensors", metadata={"format": "pt"})
     (tmp_path / "config.json").write_text((folders / "dinov2" / "config.json").read_text())
-    with pytest.raises(
-        ValueError, match=r"not hold a complete Dinov2Model: 1 weights, first layernorm\.weight"
-    ):
+    with pytest.raises(ValueError, match=r"not hold a complete Dinov2Model: 1 weights, first layernorm\.weight"):
         load(tmp_path.parent, tmp_path.name)
 
 

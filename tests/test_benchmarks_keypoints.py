@@ -154,9 +154,7 @@ def test_protocols_do_not_influence_each_other():
         assert together.counts[protocol.name] == alone.counts[protocol.name]
         assert together.samples[protocol.name] == alone.samples[protocol.name]
         for key, value in alone.values.items():
-            assert together.values[key] == pytest.approx(
-                value, rel=1e-12, nan_ok=True
-            )  # sums in another order
+            assert together.values[key] == pytest.approx(value, rel=1e-12, nan_ok=True)  # sums in another order
 
 
 def test_tables_show_definitions_categories_and_the_sweep():
@@ -171,8 +169,7 @@ def test_tables_show_definitions_categories_and_the_sweep():
     assert whole[-2].value == pytest.approx(100 * report.values["geco PCK@0.1"])
     assert whole[-2].low <= whole[-2].value <= whole[-2].high
     headline = {
-        row[0]: dict(zip(tables["headline"].columns[1:], row[1:], strict=True))
-        for row in tables["headline"].rows
+        row[0]: dict(zip(tables["headline"].columns[1:], row[1:], strict=True)) for row in tables["headline"].rows
     }
     twins = dict(zip(tables["pgck-geco"].columns, tables["pgck-geco"].rows[-1], strict=True))
     for name in ("11 correct", "11 clear", "11 to twin", "01 to twin"):
@@ -354,9 +351,7 @@ def test_a_folder_belongs_to_one_model_and_one_set_of_pairs(tmp_path):
     finished = painted.Painter()
     keypoints.run(finished, pairs, settings=QUICK, folder=tmp_path)
     assert finished.seen == 0
-    with pytest.raises(
-        ValueError, match="holds a run with another model; give another folder, or delete this one"
-    ):
+    with pytest.raises(ValueError, match="holds a run with another model; give another folder, or delete this one"):
         keypoints.run(painted.Painter(blind=True), pairs, settings=QUICK, folder=tmp_path)
     with pytest.raises(ValueError, match="holds a run with another pairs"):
         keypoints.run(painted.Painter(), pairs[:5], settings=QUICK, folder=tmp_path)
@@ -406,9 +401,7 @@ def test_the_shares_of_real_birds_are_those_of_the_paper():
     nowhere = {}
     for index, pair in enumerate(pairs):
         asked = int(pair.source.keypoints.visible.sum())
-        nowhere[index] = Prediction(
-            torch.zeros(1, asked, 2, dtype=torch.float64), torch.zeros(1, asked).double()
-        )
+        nowhere[index] = Prediction(torch.zeros(1, asked, 2, dtype=torch.float64), torch.zeros(1, asked).double())
     report = keypoints.summarise(pairs, nowhere, [Protocol()], settings=QUICK, label="nowhere", data="cub")
     shares = next(table for table in report.tables if table.name == "imbalance").rows[-1]
     assert shares[2] == pytest.approx(11, abs=2)

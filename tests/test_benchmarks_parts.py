@@ -94,9 +94,7 @@ def test_numbers_equal_scikit_learn_on_random_features():
         height, width = view.size
         rows = ((np.arange(8) + 0.5) * height / 8).astype(int)
         columns = ((np.arange(8) + 0.5) * width / 8).astype(int)
-        return values / np.linalg.norm(values, axis=1, keepdims=True), view.parts.numpy()[rows][
-            :, columns
-        ].ravel()
+        return values / np.linalg.norm(values, axis=1, keepdims=True), view.parts.numpy()[rows][:, columns].ravel()
 
     known = [patches(view, 1) for view in TRAIN]
     x, y = np.concatenate([k[0] for k in known]), np.concatenate([k[1] for k in known])
@@ -163,9 +161,7 @@ def test_a_category_without_twins_is_left_out_of_the_geometric_mean():
 
 def test_background_counts_only_if_asked():
     with_it = parts.run(painted.Painter(), TRAIN, TEST).counts["cat"]["confusion"]
-    without = parts.run(painted.Painter(), TRAIN, TEST, PartsProtocol(background=False)).counts["cat"][
-        "confusion"
-    ]
+    without = parts.run(painted.Painter(), TRAIN, TEST, PartsProtocol(background=False)).counts["cat"]["confusion"]
     assert with_it[0][0] > 0
     assert without[0][0] == 0
     assert with_it[1:] == without[1:]

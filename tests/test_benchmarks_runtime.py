@@ -24,16 +24,12 @@ class Sleeper(nn.Module):
 
 
 def test_times_are_those_of_the_module_and_all_combinations_are_measured():
-    protocol = RuntimeProtocol(
-        batches=(1, 4), sizes=(28,), dtypes=("float32", "bfloat16"), warmup=2, repeats=5
-    )
+    protocol = RuntimeProtocol(batches=(1, 4), sizes=(28,), dtypes=("float32", "bfloat16"), warmup=2, repeats=5)
     slow, fast = Sleeper(0.02), Sleeper(0.002)
     report = runtime.run({"slow": slow, "fast": fast}, protocol)
     assert len(report.tables[0].rows) == 2 * 4
     assert len(slow.seen) == 4 * (2 + 5)
-    assert set(slow.seen) == {
-        ((b, 3, s, s), d) for b in (1, 4) for s in (28,) for d in (torch.float32, torch.bfloat16)
-    }
+    assert set(slow.seen) == {((b, 3, s, s), d) for b in (1, 4) for s in (28,) for d in (torch.float32, torch.bfloat16)}
     row = dict(zip(runtime.COLUMNS, report.tables[0].rows[2], strict=True))
     assert row["model"] == "slow"
     assert row["batch"] == 4
@@ -42,8 +38,7 @@ def test_times_are_those_of_the_module_and_all_combinations_are_measured():
     assert row["params M"] == 0.25
     assert row["model MB"] == pytest.approx(1e6 / 2**20)
     assert (
-        report.values["slow, cpu, float32, 28 px, batch 1 ms"]
-        > report.values["fast, cpu, float32, 28 px, batch 1 ms"]
+        report.values["slow, cpu, float32, 28 px, batch 1 ms"] > report.values["fast, cpu, float32, 28 px, batch 1 ms"]
     )
 
 
@@ -69,9 +64,7 @@ class Hungry(nn.Module):
 
 
 def test_the_peak_is_the_memory_a_call_needs():
-    report = runtime.run(
-        {"hungry": Hungry(256)}, RuntimeProtocol(batches=(1,), sizes=(14,), warmup=1, repeats=1)
-    )
+    report = runtime.run({"hungry": Hungry(256)}, RuntimeProtocol(batches=(1,), sizes=(14,), warmup=1, repeats=1))
     peak = report.tables[0].rows[0][runtime.COLUMNS.index("peak MB")]
     assert 240 < peak < 400
 

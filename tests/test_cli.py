@@ -19,9 +19,7 @@ from geco.cli import build
 
 def run(*arguments, **options):
     code = "from geco.cli import main; main()"
-    return subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, **options
-    )
+    return subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, **options)
 
 
 @pytest.fixture(scope="module")
@@ -100,21 +98,14 @@ def test_transfer_takes_points_and_files_and_writes_csv(invoke, two, tiny_folder
 
 @pytest.mark.parametrize("mode", ["nearest", "soft", "transport"])
 def test_transfer_has_three_modes(invoke, two, tiny_folder, mode):
-    result = invoke(
-        "transfer", *two, "-p", "10,20", "-m", tiny_folder, "--size", 112, "--mode", mode, "--json"
-    )
+    result = invoke("transfer", *two, "-p", "10,20", "-m", tiny_folder, "--size", 112, "--mode", mode, "--json")
     assert len(json.loads(result.stdout)) == 1
 
 
 def test_heatmap_and_features(invoke, two, tiny_folder, tmp_path):
     assert invoke("heatmap", *two, "-p", "10,20", "-m", tiny_folder, "--size", 112).exit_code == 0
     assert (tmp_path / "heatmap.png").is_file()
-    assert (
-        invoke(
-            "features", two[0], "-m", tiny_folder, "--size", 112, "-o", "f.safetensors", "--unit"
-        ).exit_code
-        == 0
-    )
+    assert invoke("features", two[0], "-m", tiny_folder, "--size", 112, "-o", "f.safetensors", "--unit").exit_code == 0
     with safe_open(tmp_path / "f.safetensors", "pt") as file:
         values = file.get_tensor("features")
         assert file.metadata()["height"] == "90"

@@ -93,8 +93,7 @@ def test_check_lists_every_fault_and_says_so_in_its_exit_code(root):
     assert result.exit_code == 1
     (split,) = json.loads(result.stdout)["splits"]
     faults = sorted(
-        fault.split("/")[-1] if "g1" not in fault else "g1" + fault.split("g1")[1][:18]
-        for fault in split["faults"]
+        fault.split("/")[-1] if "g1" not in fault else "g1" + fault.split("g1")[1][:18] for fault in split["faults"]
     )
     assert len(faults) == 3
     assert faults[0].startswith("g1.jpg: no such file")
@@ -115,9 +114,7 @@ def test_check_draws_pictures(root, tmp_path):
 
 
 def test_options_of_the_loader(root):
-    result = call(
-        "check", "coco", root, "--split", "all", "--set", "n_pairs=7", "--set", "crop=square", "--json"
-    )
+    result = call("check", "coco", root, "--split", "all", "--set", "n_pairs=7", "--set", "crop=square", "--json")
     assert json.loads(result.stdout)["splits"][0]["pairs"] == 7
     coco = plugins.find("datasets", "coco")
     assert load_options(coco, ["margin=0.5", "n_pairs=3", "origin=corner"]) == {
@@ -127,9 +124,7 @@ def test_options_of_the_loader(root):
     }
     with pytest.raises(ValueError, match=r"--set n_pairs=many: expected a number"):
         load_options(coco, ["n_pairs=many"])
-    with pytest.raises(
-        ValueError, match=r"--set takes key=value with a key of annotations, images, .* got 'size=3'"
-    ):
+    with pytest.raises(ValueError, match=r"--set takes key=value with a key of annotations, images, .* got 'size=3'"):
         load_options(coco, ["size=3"])
 
 
@@ -178,9 +173,7 @@ tables = st.lists(st.sampled_from([(0, 1), (2, 3), (4, 5)]), unique=True)
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    st.lists(st.booleans(), min_size=6, max_size=6), st.lists(st.booleans(), min_size=6, max_size=6), tables
-)
+@given(st.lists(st.booleans(), min_size=6, max_size=6), st.lists(st.booleans(), min_size=6, max_size=6), tables)
 def test_cases_are_those_of_the_metrics(source, target, pairs):
     twin = list(range(6))
     for i, j in pairs:

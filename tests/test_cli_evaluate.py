@@ -117,9 +117,7 @@ def test_two_processes_of_torchrun_share_the_work_and_count_the_same(geco, birds
 
 def test_two_models_are_compared_and_reported_side_by_side(geco, birds, tiny_folder, tmp_path):
     words = ["evaluate", "keypoints", "cub", birds, "--set", "n_pairs=12", "--limit", "6"]
-    result = geco(
-        *words, "--model", tiny_folder, "--layers", "1,2", "--sizes", "56", "--out", tmp_path / "sweep"
-    )
+    result = geco(*words, "--model", tiny_folder, "--layers", "1,2", "--sizes", "56", "--out", tmp_path / "sweep")
     assert "Side by side" in result.stdout
     folders = sorted(path for path in (tmp_path / "sweep").iterdir() if path.is_dir())
     assert [folder.name.split("-", 1)[1] for folder in folders] == ["layer1-56px", "layer2-56px"]
@@ -229,9 +227,7 @@ def test_mistakes_are_explained(geco, birds, tiny_folder, tmp_path):
 
 def test_quality_is_drawn_against_speed_of_the_same_model():
     judged = Report("keypoints", "small", "cub", {"geco PCK@0.1": 0.7})
-    timed = Report(
-        "runtime", "x", "y", {"small merged, cpu, float32, 518 px, batch 1 fps": 3.0, "small ms": 4.0}
-    )
+    timed = Report("runtime", "x", "y", {"small merged, cpu, float32, 518 px, batch 1 fps": 3.0, "small ms": 4.0})
     other = Report("keypoints", "large", "cub", {"geco PCK@0.1": 0.8})
     assert report_command.speed_points([judged, timed, other]) == {"small": (3.0, 70.0)}
 

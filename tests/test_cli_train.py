@@ -136,9 +136,7 @@ def test_an_ablation_writes_one_table(geco, words, tmp_path):
 
 
 def test_options_change_the_preset():
-    config = configured(
-        "animals-cpu", {"epochs": 3, "loss": None}, size=112, settings=["settings.reduction=sum"]
-    )
+    config = configured("animals-cpu", {"epochs": 3, "loss": None}, size=112, settings=["settings.reduction=sum"])
     expected = preset("animals-cpu")
     assert (config.epochs, config.loss, config.settings.reduction) == (3, expected.loss, "sum")
     assert config.encoder.size == config.augment.size == 112

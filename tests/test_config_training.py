@@ -90,9 +90,7 @@ def test_mistakes_are_named(key, value, message):
 
 
 def test_a_typo_lists_the_choices():
-    with pytest.raises(
-        ValueError, match=r"no preset 'papper'; did you mean 'paper'\? Choices: paper, animals-cpu"
-    ):
+    with pytest.raises(ValueError, match=r"no preset 'papper'; did you mean 'paper'\? Choices: paper, animals-cpu"):
         preset("papper")
     with pytest.raises(ValueError, match=r"no preset 'zzz'\. Choices: paper"):
         preset("zzz")
@@ -108,9 +106,7 @@ def test_the_learning_rate_rises_stays_and_falls():
     from geco.jobs import learning_rate
 
     plain = TrainConfig(learning_rate=2.0, warmup=4)
-    assert [learning_rate(plain, step, 100) for step in (0, 1, 4, 50, 99)] == pytest.approx(
-        [0.4, 0.8, 2, 2, 2]
-    )
+    assert [learning_rate(plain, step, 100) for step in (0, 1, 4, 50, 99)] == pytest.approx([0.4, 0.8, 2, 2, 2])
     cosine = replace(plain, schedule="cosine")
     rates = [learning_rate(cosine, step, 104) for step in range(104)]
     assert rates[4] == pytest.approx(2)

@@ -59,9 +59,7 @@ def original(*, registers=0, swiglu=False):
 
 def by_hand(state, images):
     """DINOv2's forward pass from its original weights, one line per step; no position interpolation."""
-    x = functional.conv2d(
-        images, state["patch_embed.proj.weight"], state["patch_embed.proj.bias"], stride=PATCH
-    )
+    x = functional.conv2d(images, state["patch_embed.proj.weight"], state["patch_embed.proj.bias"], stride=PATCH)
     x = x.flatten(2).mT
     x = torch.cat([state["cls_token"].expand(len(x), -1, -1), x], 1) + state["pos_embed"]
     if "register_tokens" in state:
@@ -69,11 +67,7 @@ def by_hand(state, images):
     for i in range(DEPTH):
         p = {k.removeprefix(f"blocks.{i}."): v for k, v in state.items() if k.startswith(f"blocks.{i}.")}
         h = functional.layer_norm(x, (WIDTH,), p["norm1.weight"], p["norm1.bias"], 1e-6)
-        q, k, v = (
-            functional.linear(h, p["attn.qkv.weight"], p["attn.qkv.bias"])
-            .unflatten(-1, (3, HEADS, 64))
-            .unbind(2)
-        )
+        q, k, v = functional.linear(h, p["attn.qkv.weight"], p["attn.qkv.bias"]).unflatten(-1, (3, HEADS, 64)).unbind(2)
         weight = torch.einsum("bnhd,bmhd->bhnm", q, k).div(8).softmax(-1)
         h = torch.einsum("bhnm,bmhd->bnhd", weight, v).flatten(2)
         x = x + p["ls1.gamma"] * functional.linear(h, p["attn.proj.weight"], p["attn.proj.bias"])
@@ -90,9 +84,7 @@ def by_hand(state, images):
     return x[:, 1 + registers :].mT.unflatten(-1, (GRID, GRID))
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"registers": 4}, {"swiglu": True}], ids=["plain", "registers", "giant"]
-)
+@pytest.mark.parametrize("options", [{}, {"registers": 4}, {"swiglu": True}], ids=["plain", "registers", "giant"])
 def test_an_original_checkpoint_gives_the_same_features(tmp_path, options):
     state = original(**options)
     converted, config = convert.dinov2(state)

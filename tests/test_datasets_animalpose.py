@@ -90,9 +90,7 @@ def test_pairs_are_of_one_species_and_two_photographs(root):
     assert set(mixed.categories) == {"animal"}
     assert any(float(p.source.box[0]) != float(p.target.box[0]) for p in mixed)
     again = animalpose.load(root, "train", n_pairs=300)
-    assert [(p.source.image, p.target.image) for p in again] == [
-        (p.source.image, p.target.image) for p in pairs
-    ]
+    assert [(p.source.image, p.target.image) for p in again] == [(p.source.image, p.target.image) for p in pairs]
     assert names(animalpose.load(root, "train", n_pairs=300, seed=1)) != names(pairs)
     pickle.loads(pickle.dumps(pairs))
 
@@ -134,9 +132,7 @@ def test_points_boxes_and_twins(root):
     assert dog.keypoints.xy[1].tolist() == [11.5, 11.5]
     assert dog.box.tolist() == [10, 10, 40, 40]
     table = skeletons("animalpose")["animal"]
-    assert all(
-        table.names[i].replace("left", "right") == table.names[j] for i, j in enumerate(table.twin) if i < j
-    )
+    assert all(table.names[i].replace("left", "right") == table.names[j] for i, j in enumerate(table.twin) if i < j)
     assert [table.names[i] for i, j in enumerate(table.twin) if i == j] == [
         "nose",
         "throat",
@@ -183,9 +179,7 @@ def test_missing_photographs_are_all_listed(root):
 @real
 def test_real_animals():
     root = real_root("Animal-Pose")
-    splits = {
-        split: animalpose.load(root, split, min_keypoints=0, n_pairs=100) for split in animalpose.SPLITS
-    }
+    splits = {split: animalpose.load(root, split, min_keypoints=0, n_pairs=100) for split in animalpose.SPLITS}
     found = [photographs(pairs) for pairs in splits.values()]
     assert sum(map(len, found)) == len(set.union(*found)) >= 3890
     assert 0.68 < len(splits["train"].views) / sum(len(p.views) for p in splits.values()) < 0.72
@@ -216,9 +210,7 @@ def test_keypoints_that_are_left_out_are_as_if_nobody_had_annotated_them(root):
 
 
 def test_a_keypoint_that_does_not_exist_lists_the_choices(root):
-    with pytest.raises(
-        ValueError, match=r"without names keypoints.* no left_horn\. Choices: left_eye, right_eye"
-    ):
+    with pytest.raises(ValueError, match=r"without names keypoints.* no left_horn\. Choices: left_eye, right_eye"):
         animalpose.load(root, "train", without="left_horn")
     with pytest.raises(ValueError, match="leave no keypoint"):
         animalpose.load(root, "train", only="nose", without="nose")

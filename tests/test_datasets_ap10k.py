@@ -64,10 +64,7 @@ def root(tmp_path_factory):
 
 def pairs_of(root, name):
     lines = (root / "PairAnnotation" / f"{name}.jsonl").read_text().splitlines()
-    return [
-        tuple(json.loads(line)[key].split("/")[1:] for key in ("src_json_path", "trg_json_path"))
-        for line in lines
-    ]
+    return [tuple(json.loads(line)[key].split("/")[1:] for key in ("src_json_path", "trg_json_path")) for line in lines]
 
 
 def visible(root, end):
@@ -190,21 +187,15 @@ def test_protocols(root):
     species = ap10k.load(root, "val", protocol="cross-species")
     assert set(species.categories) <= {"Bovidae"}
     assert ap10k.load(root, "train").categories[0] in ("antelope", "cat")
-    with pytest.raises(
-        ValueError, match=r"cross-family pairs exist for val and test only, got split 'train'"
-    ):
+    with pytest.raises(ValueError, match=r"cross-family pairs exist for val and test only, got split 'train'"):
         ap10k.load(root, "train", protocol="cross-family")
-    with pytest.raises(
-        ValueError, match=r"protocol must be one of intra-species, cross-species, cross-family"
-    ):
+    with pytest.raises(ValueError, match=r"protocol must be one of intra-species, cross-species, cross-family"):
         ap10k.load(root, "val", protocol="any")
 
 
 def test_twins(root):
     ours = skeletons("ap10k")["animal"]
-    assert all(
-        ours.names[j] == ours.names[i].replace("left", "right") for i, j in enumerate(ours.twin) if i < j
-    )
+    assert all(ours.names[j] == ours.names[i].replace("left", "right") for i, j in enumerate(ours.twin) if i < j)
     assert [ours.names[i] for i, j in enumerate(ours.twin) if i == j] == ["nose", "neck", "root_of_tail"]
     authors = ap10k.load(root, "val", twins="authors")[0].skeleton
     assert authors.mirror == ours.mirror
@@ -233,29 +224,19 @@ def test_pair_files_made_by_others(root, tmp_path):
 
 
 def test_what_is_wrong_is_named(tmp_path):
-    with pytest.raises(
-        FileNotFoundError, match=r"val.jsonl: no such file, .*make them with `geco data prepare ap10k"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"val.jsonl: no such file, .*make them with `geco data prepare ap10k"):
         ap10k.load(tmp_path, "val")
     with pytest.raises(
         FileNotFoundError, match=r"ap10k-train-split1.json: no such file; expected a file of the AP-10K"
     ):
         ap10k.prepare(tmp_path)
     write_lines(tmp_path / "PairAnnotation/val.jsonl", ['{"src_json_path": "a/b/c.json"}'])
-    with pytest.raises(
-        ValueError, match=r"val.jsonl:1: key 'trg_json_path' is missing; found: src_json_path"
-    ):
+    with pytest.raises(ValueError, match=r"val.jsonl:1: key 'trg_json_path' is missing; found: src_json_path"):
         ap10k.load(tmp_path, "val")
-    write_lines(
-        tmp_path / "PairAnnotation/val.jsonl", ['{"src_json_path": "c.json", "trg_json_path": "a/b/c.json"}']
-    )
-    with pytest.raises(
-        ValueError, match=r"val.jsonl:1: src_json_path should end in <family>/<species>/<image>.json"
-    ):
+    write_lines(tmp_path / "PairAnnotation/val.jsonl", ['{"src_json_path": "c.json", "trg_json_path": "a/b/c.json"}'])
+    with pytest.raises(ValueError, match=r"val.jsonl:1: src_json_path should end in <family>/<species>/<image>.json"):
         ap10k.load(tmp_path, "val")
-    write_lines(
-        tmp_path / "PairAnnotation/val.jsonl", ["{", '{"src_json_path": "a/b/c", "trg_json_path": "a/b/d"}']
-    )
+    write_lines(tmp_path / "PairAnnotation/val.jsonl", ["{", '{"src_json_path": "a/b/c", "trg_json_path": "a/b/d"}'])
     faults = []
     assert len(ap10k.load(tmp_path, "val", faults=faults)) == 0
     assert len(faults) == 3

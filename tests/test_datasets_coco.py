@@ -236,13 +236,9 @@ def test_what_is_wrong_is_named(root, change, message):
 
 
 def test_missing_files_are_named(root):
-    with pytest.raises(
-        FileNotFoundError, match=r"found none of annotations/val.json, val.json, annotations.json"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"found none of annotations/val.json, val.json, annotations.json"):
         coco.load(root / "images", "val")
-    with pytest.raises(
-        FileNotFoundError, match=r"mine.json: no such file; expected COCO keypoint annotations"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"mine.json: no such file; expected COCO keypoint annotations"):
         coco.load(root, "val", annotations="mine.json")
     (root / "images/g3.jpg").unlink()
     with pytest.raises(FileNotFoundError, match=r"images/g3.jpg: no such file; .*annotations\[3\] needs it"):

@@ -42,9 +42,7 @@ def test_birds_with_seven_parts_in_the_order_of_the_list(root):
     assert [view.name for view in pairs.views] == ["002.Crow/Crow_3", "001.Auk/Auk_1"]
     assert len(cub.load(root, "train", min_parts=6).views) == 3
     assert len(cub.load(root, "test").views) == 1
-    assert sorted(names(pairs)) == sorted(
-        [("002.Crow/Crow_3", "001.Auk/Auk_1"), ("001.Auk/Auk_1", "002.Crow/Crow_3")]
-    )
+    assert sorted(names(pairs)) == sorted([("002.Crow/Crow_3", "001.Auk/Auk_1"), ("001.Auk/Auk_1", "002.Crow/Crow_3")])
     assert set(pairs.categories) == {"bird"}
     pickle.loads(pickle.dumps(pairs))
 
@@ -77,9 +75,7 @@ def test_the_square_crop_centres_the_box_and_moves_everything(root):
 def test_the_seed_decides_the_pairs(root):
     rng = np.random.default_rng(0)
     ids = [f"{i}" for i in range(10, 40)]
-    write_lines(
-        root / "images.txt", (f"{i} 001.Auk/Auk_1.jpg" if i == "10" else f"{i} x/{i}.jpg" for i in ids)
-    )
+    write_lines(root / "images.txt", (f"{i} 001.Auk/Auk_1.jpg" if i == "10" else f"{i} x/{i}.jpg" for i in ids))
     for i in ids[1:]:
         write_image(root / "images/x" / f"{i}.jpg", (20, 20))
     write_lines(root / "train_test_split.txt", (f"{i} 1" for i in ids))

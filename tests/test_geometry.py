@@ -27,9 +27,7 @@ def painted(height, width, columns, rows):
         parts[y, x] = k + 1
     xy = torch.tensor([[x + 0.5, y + 0.5] for x, y in zip(columns, rows, strict=True)])
     box = torch.cat([xy.amin(0) - 0.5, xy.amax(0) + 0.5])
-    return View(
-        image, (height, width), Keypoints(xy, torch.ones(3, dtype=torch.bool)), box, mask, parts, name="dots"
-    )
+    return View(image, (height, width), Keypoints(xy, torch.ones(3, dtype=torch.bool)), box, mask, parts, name="dots")
 
 
 @st.composite
@@ -129,9 +127,7 @@ def test_a_turn_is_opencv_s(degrees):
     image = geometry.resize_image(geometry.resize_image(image, (8, 12)), (height, width))  # smooth
     corner_to_centre = (width - 1) / 2, (height - 1) / 2  # OpenCV counts from the centre of the first pixel
     matrix = cv2.getRotationMatrix2D(corner_to_centre, degrees, 1.0)
-    expected = cv2.warpAffine(
-        image.permute(1, 2, 0).numpy(), matrix, (width, height), borderMode=cv2.BORDER_REPLICATE
-    )
+    expected = cv2.warpAffine(image.permute(1, 2, 0).numpy(), matrix, (width, height), borderMode=cv2.BORDER_REPLICATE)
     turned = geometry.rotate(View(image, (height, width)), degrees)
     # OpenCV rounds positions to 1/32 of a pixel.
     torch.testing.assert_close(turned.image.permute(1, 2, 0), torch.from_numpy(expected), atol=0.01, rtol=0)
@@ -183,9 +179,7 @@ def test_sample_of_a_batch_equals_its_samples():
 
 def test_labels_are_resized_by_the_pixel_under_each_new_centre():
     labels = torch.arange(6).view(2, 3)
-    assert (
-        geometry.resize_labels(labels, (4, 6)).tolist() == [[0, 0, 1, 1, 2, 2]] * 2 + [[3, 3, 4, 4, 5, 5]] * 2
-    )
+    assert geometry.resize_labels(labels, (4, 6)).tolist() == [[0, 0, 1, 1, 2, 2]] * 2 + [[3, 3, 4, 4, 5, 5]] * 2
     assert geometry.resize_labels(labels, (1, 1)).tolist() == [[4]]
 
 

@@ -58,9 +58,7 @@ def test_grey_bilevel_palette_and_cmyk_become_rgb(save):
     for mode, ending in (("L", "png"), ("1", "png"), ("P", "png"), ("CMYK", "jpg")):
         found = images.read(save(grey.convert("RGB").convert(mode), f"{mode}.{ending}"))
         assert found.shape == (3, 10, 20)
-        assert found[:, :, 0].float().mean() < found[:, :, -1].float().mean(), (
-            "dark on the left, bright on the right"
-        )
+        assert found[:, :, 0].float().mean() < found[:, :, -1].float().mean(), "dark on the left, bright on the right"
 
 
 def test_sixteen_bits_are_scaled_not_clipped(save):

@@ -192,9 +192,7 @@ def test_transport_loss_is_that_of_a_loop_over_whole_plans(reduction, marginals,
     pairs, source, target = random_pairs(seed), free_features(seed=seed), free_features(seed=seed + 9)
     loss = TransportLoss(LossSettings(transport=TransportSettings(marginals=marginals), reduction=reduction))
     value = loss(source, target, pairs)
-    cosines = (
-        torch.einsum("bchw,bcyx->bhwyx", source.unit().values, target.unit().values).flatten(3).flatten(1, 2)
-    )
+    cosines = torch.einsum("bchw,bcyx->bhwyx", source.unit().values, target.unit().values).flatten(3).flatten(1, 2)
     C = transport.bordered(cosines, 0.3)
     if marginals == "uniform":
         a = b = transport.uniform_marginals(3, 20)
@@ -302,9 +300,7 @@ def test_the_bin_term_lowers_the_similarity_of_a_hidden_point_to_every_patch():
     C = transport.bordered(torch.rand(1, 20, 20, dtype=torch.float64) * 2 - 1, 0.3).requires_grad_()
     mass = torch.full((1, 21), 1 / 21, dtype=torch.float64)
     hidden = pixel_cell(35, 25)
-    (
-        -transport.sinkhorn(C, mass, mass).log_at(torch.tensor([[hidden]]), torch.tensor([[-1]]))
-    ).sum().backward()
+    (-transport.sinkhorn(C, mass, mass).log_at(torch.tensor([[hidden]]), torch.tensor([[-1]]))).sum().backward()
     assert (C.grad[0, hidden, :-1] > 0).all()
     assert C.grad[0, hidden, -1] < 0
 
@@ -327,9 +323,7 @@ def test_transport_moves_every_patch_and_the_sparse_loss_only_the_annotated_ones
         assert set(features.values.grad.abs().amax(1).flatten().nonzero().flatten().tolist()) == annotated
     source, target = free_features(1), free_features(1, seed=1)
     ContrastiveLoss()(source, target, pairs).total.backward()
-    assert (
-        source.values.grad.flatten(2)[0, :, pixel_cell(35, 25)].abs().max() == 0
-    )  # hidden: nothing is learnt
+    assert source.values.grad.flatten(2)[0, :, pixel_cell(35, 25)].abs().max() == 0  # hidden: nothing is learnt
 
 
 @pytest.mark.parametrize(
@@ -389,9 +383,7 @@ def test_weights_follow_the_reduction_unless_given():
 def test_missing_annotation_is_named():
     pairs, features = random_pairs(0), free_features()
     nameless = replace(pairs, source=replace(pairs.source, mask=None, name="cat_01"))
-    with pytest.raises(
-        ValueError, match=r"the transport loss needs masks as pixels, cat_01 has none; see geco\.masks"
-    ):
+    with pytest.raises(ValueError, match=r"the transport loss needs masks as pixels, cat_01 has none; see geco\.masks"):
         TransportLoss()(features, features, nameless)
     pointless = replace(pairs, target=replace(pairs.target, keypoints=None, name=""))
     with pytest.raises(ValueError, match="a loss needs keypoints in both images, a view has none"):

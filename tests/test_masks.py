@@ -141,9 +141,7 @@ def test_prompts_and_answer_share_the_image_s_frame_in_sam_and_sam2(tmp_path: Pa
     point = torch.tensor([50.0, 25.0])
     for make, scale in ((tiny_sam, (0.8, 0.8)), (tiny_sam2, (0.8, 1.28))):
         sam = segmenters.Sam(make(tmp_path / make.__name__))
-        where = point * torch.tensor(
-            scale
-        )  # in the 64-pixel square; SAM adds half a pixel to what it is given
+        where = point * torch.tensor(scale)  # in the 64-pixel square; SAM adds half a pixel to what it is given
         sam.model = spy = Spy(tuple((where / 4).tolist()))  # its answer has a quarter of that resolution
         mask = sam(view)
         points, box = spy.given["input_points"], spy.given["input_boxes"]
@@ -155,9 +153,7 @@ def test_prompts_and_answer_share_the_image_s_frame_in_sam_and_sam2(tmp_path: Pa
 
 
 def test_unusable_sam_weights_are_named(tmp_path: Path) -> None:
-    with pytest.raises(
-        ValueError, match=r"no SAM weights at '.*nowhere'.* expected a folder with config.json"
-    ):
+    with pytest.raises(ValueError, match=r"no SAM weights at '.*nowhere'.* expected a folder with config.json"):
         segmenters.Sam(tmp_path / "nowhere")
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     with pytest.raises(ValueError, match="holds a 'bert' model; expected one of sam, sam2, sam2_video"):
@@ -211,9 +207,7 @@ def test_unusable_networks_are_named(tmp_path: Path) -> None:
 def test_without_onnxruntime_the_message_says_what_to_install(tmp_path: Path, monkeypatch) -> None:
     path = brightness_network(tmp_path / "net.onnx")
     monkeypatch.setitem(__import__("sys").modules, "onnxruntime", None)
-    with pytest.raises(
-        ImportError, match="u2net masks need onnxruntime; install it with: pip install onnxruntime"
-    ):
+    with pytest.raises(ImportError, match="u2net masks need onnxruntime; install it with: pip install onnxruntime"):
         segmenters.Saliency(path, MaskSettings())
 
 
@@ -250,9 +244,7 @@ def test_masks_are_written_once_and_judged(tmp_path: Path) -> None:
     data, out = views(tmp_path), tmp_path / "out"
     heard = []
     segment = Counting()
-    summary = masks.make(
-        data, segment, out, record=RECORD, done=lambda name, quality: heard.append((name, quality))
-    )
+    summary = masks.make(data, segment, out, record=RECORD, done=lambda name, quality: heard.append((name, quality)))
     assert (summary.instances, summary.made, summary.empty, summary.failures) == (4, 4, 0, ())
     assert summary.keypoints_inside == 1.0
     assert summary.box_covered == pytest.approx(np.pi / 4, abs=0.02)  # a disc in its square
@@ -297,9 +289,7 @@ def test_a_bad_image_does_not_stop_the_others(tmp_path: Path) -> None:
 def test_a_folder_made_otherwise_is_refused(tmp_path: Path) -> None:
     data, out = views(tmp_path, 1), tmp_path / "out"
     masks.make(data, Counting(), out, record={"maker": "sam", "weights": "base"})
-    with pytest.raises(
-        ValueError, match="holds masks made with maker=sam, weights=base, now asked for maker=own;"
-    ):
+    with pytest.raises(ValueError, match="holds masks made with maker=sam, weights=base, now asked for maker=own;"):
         masks.make(data, Counting(), out, record={"maker": "own"})
     (out / masks.RECORD).write_text("{")
     with pytest.raises(ValueError, match=r"masks.json is damaged"):
@@ -316,9 +306,7 @@ def test_two_animals_in_one_photograph_have_two_masks_and_one_in_two_pairs_has_o
 def test_quality_against_numbers_counted_by_hand() -> None:
     view = bright_disc()
     left_half = torch.zeros(50, 80, dtype=torch.bool)
-    left_half[:, :50] = (
-        True  # the keypoint at x = 50.0 lies on pixel 50, just off it; the box is 28 wide, 14 in
-    )
+    left_half[:, :50] = True  # the keypoint at x = 50.0 lies on pixel 50, just off it; the box is 28 wide, 14 in
     judged = masks.quality(view, left_half)
     assert (judged.inside, judged.visible, judged.empty) == (0, 2, False)
     assert judged.box == pytest.approx(0.5)
@@ -337,9 +325,7 @@ def test_attached_masks_are_found_and_missing_ones_are_named(tmp_path: Path) -> 
     loaded = images.load_view(attached[1].target)
     assert torch.equal(loaded.mask, disc(50, 80, (50, 25), 14))
     (out / masks.file_name(data[3])).unlink()
-    with pytest.raises(
-        FileNotFoundError, match=r"no mask for 1 of 4 instances, dir%2Fanimal 3@36-11-64-39.png"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"no mask for 1 of 4 instances, dir%2Fanimal 3@36-11-64-39.png"):
         masks.attach(pairs, out)
     with pytest.raises(FileNotFoundError, match="no such folder; make the masks with `geco masks`"):
         masks.attach(pairs, tmp_path / "elsewhere")

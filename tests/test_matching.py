@@ -20,9 +20,7 @@ def feature_map(seed, grid, size, channels=16, dtype=torch.float64):
 
 def brute_force(queries, target, normalise="after"):
     values = functional.normalize(target.values, dim=0) if normalise == "before" else target.values
-    upsampled = functional.interpolate(values[None], size=target.size, mode="bilinear", align_corners=False)[
-        0
-    ]
+    upsampled = functional.interpolate(values[None], size=target.size, mode="bilinear", align_corners=False)[0]
     if normalise == "after":
         upsampled = functional.normalize(upsampled, dim=0)
     return torch.einsum("kc,chw->khw", queries, upsampled)
@@ -108,9 +106,7 @@ def test_real_features_of_real_photographs_match_like_brute_force(dtype):
 
 def test_border_and_corner_pixels_score_like_brute_force():
     target = feature_map(6, (4, 5), (41, 53))
-    asked = functional.normalize(target.values.flatten(1).mT, dim=1)[
-        [0, 4, 15, 19]
-    ]  # the four corner patches
+    asked = functional.normalize(target.values.flatten(1).mT, dim=1)[[0, 4, 15, 19]]  # the four corner patches
     expected = brute_force(asked, target)
     found = matching.score_maps(asked, matching.prepare(target))
     edge = torch.ones(41, 53, dtype=torch.bool)
@@ -120,9 +116,7 @@ def test_border_and_corner_pixels_score_like_brute_force():
 
 def test_query_is_the_bilinear_sample_of_the_upsampled_source():
     source = feature_map(7, (6, 5), (60, 75))
-    upsampled = functional.interpolate(
-        source.values[None], size=source.size, mode="bilinear", align_corners=False
-    )[0]
+    upsampled = functional.interpolate(source.values[None], size=source.size, mode="bilinear", align_corners=False)[0]
     xy = torch.tensor([[0.5, 0.5], [40.5, 12.5], [74.5, 59.5]], dtype=torch.float64)  # pixel centres
     expected = functional.normalize(upsampled[:, xy[:, 1].long(), xy[:, 0].long()].mT, dim=1)
     torch.testing.assert_close(matching.queries(source, xy), expected)

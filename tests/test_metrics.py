@@ -26,9 +26,7 @@ def pairs(draw):
     halves = st.integers(0, 2 * size)
 
     def points(n):
-        return torch.tensor(
-            [[draw(halves) / 2, draw(halves) / 2] for _ in range(n)], dtype=torch.float64
-        ).reshape(n, 2)
+        return torch.tensor([[draw(halves) / 2, draw(halves) / 2] for _ in range(n)], dtype=torch.float64).reshape(n, 2)
 
     def flags():
         return torch.tensor([draw(st.booleans()) for _ in range(k)], dtype=torch.bool)
@@ -39,9 +37,7 @@ def pairs(draw):
     for i in range(asked):  # half of the predictions exactly on a circle around some keypoint
         if draw(st.booleans()):
             anchor = target.xy[draw(st.integers(0, k - 1))]
-            predicted[i] = anchor + torch.tensor(
-                [draw(st.sampled_from(ALPHAS)) * size, 0.0], dtype=torch.float64
-            )
+            predicted[i] = anchor + torch.tensor([draw(st.sampled_from(ALPHAS)) * size, 0.0], dtype=torch.float64)
     scores = torch.tensor([draw(st.integers(-8, 8)) / 8 for _ in range(asked)], dtype=torch.float64)
     return source, target, twin, predicted, scores, float(size)
 
@@ -49,9 +45,7 @@ def pairs(draw):
 def naive(source, target, twin, predicted, alpha, size):
     """Counters by two plain loops with exact fractions; a decimal α is the fraction it is written as."""
     radius = Fraction(str(alpha)) * Fraction(size)
-    counts = dict.fromkeys(
-        [*CASES, "hat_11", "hat_10", "hat_1x", "tilde", "underline", "overline", "01_twin"], 0
-    )
+    counts = dict.fromkeys([*CASES, "hat_11", "hat_10", "hat_1x", "tilde", "underline", "overline", "01_twin"], 0)
     row = 0
     for i in range(len(twin)):
         if not source.visible[i]:

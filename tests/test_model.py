@@ -91,9 +91,7 @@ def test_save_and_load_is_exact_and_in_peft_layout(adapted, tiny_folder, tmp_pat
     again = Geco.from_pretrained(folder, device="cpu")
     assert values(again, batch).equal(values(adapted, batch))
     assert again.config == adapted.config
-    assert json.loads((folder / "adapter_config.json").read_text())["base_model_name_or_path"] == str(
-        tiny_folder
-    )
+    assert json.loads((folder / "adapter_config.json").read_text())["base_model_name_or_path"] == str(tiny_folder)
     card = (folder / "README.md").read_text()
     assert "LoRA rank 10, alpha 10, on query and value" in card
 
@@ -113,18 +111,14 @@ def test_a_merged_model_is_saved_whole(adapted, tmp_path, batch):
 
 
 @pytest.mark.parametrize("merged", [False, True])
-def test_an_encoder_read_before_its_norm_stays_so_on_disk_and_loses_no_weight(
-    tiny_folder, tmp_path, batch, merged
-):
+def test_an_encoder_read_before_its_norm_stays_so_on_disk_and_loses_no_weight(tiny_folder, tmp_path, batch, merged):
     model = fresh(tiny_folder, norm=False)
     expected = values(model.merge() if merged else model, batch)
     assert not torch.allclose(expected, values(fresh(tiny_folder), batch))
     folder = model.save_pretrained(tmp_path / "before")
     assert values(Geco.from_pretrained(folder, device="cpu"), batch).equal(expected)
     if merged:
-        whole = Dinov2Model.from_pretrained(
-            folder
-        ).eval()  # complete for transformers alone, which applies the norm
+        whole = Dinov2Model.from_pretrained(folder).eval()  # complete for transformers alone, which applies the norm
         with torch.no_grad():
             tokens = whole(pixel_values=batch).last_hidden_state[:, 1:]
             by_hand = whole.layernorm(expected.flatten(2).mT)

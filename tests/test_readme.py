@@ -55,9 +55,7 @@ def test_the_commands_in_the_documents_exist_with_their_options(line):
     while words and hasattr(command, "commands") and not words[0].startswith("-"):
         assert words[0] in command.commands, line
         command = command.commands[words.pop(0)]
-    known = {
-        option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
-    }
+    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
     used = {word.split("=")[0] for word in words if re.match(r"--?[a-z]", word)}
     assert used <= known | {"--help", "-h"}, f"{line}: {used - known}"
 

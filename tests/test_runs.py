@@ -29,9 +29,7 @@ def step(number, **values):
 
 def test_a_folder_that_cannot_be_made_is_said_at_once(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(
-        OSError, match=r"file/run cannot take the run, which needs 5 MB: Not a directory; give another"
-    ):
+    with pytest.raises(OSError, match=r"file/run cannot take the run, which needs 5 MB: Not a directory; give another"):
         RunFolder(tmp_path / "file" / "run").prepare(TrainConfig(), {}, room=5_000_000)
 
 

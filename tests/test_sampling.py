@@ -56,9 +56,7 @@ def test_at_most_k_of_each_category_and_dataset_all_if_fewer(one, two, most, see
     drawn = sampling.draw(joint.groups(), SamplingSettings(most), seed=seed, epoch=epoch).tolist()
     assert len(set(drawn)) == len(drawn)
     found = Counter((joint.locate(i)[0], joint[i].category) for i in drawn)
-    expected = {
-        (name, c): min(n, most) for name, data in (("one", one), ("two", two)) for c, n in data.items()
-    }
+    expected = {(name, c): min(n, most) for name, data in (("one", one), ("two", two)) for c, n in data.items()}
     assert found == expected
 
 
@@ -75,9 +73,7 @@ def test_another_epoch_or_seed_is_another_draw_and_each_pair_has_its_turn() -> N
     assert np.array_equal(first, sampling.draw(groups, config, seed=0, epoch=0))
     assert not np.array_equal(first, sampling.draw(groups, config, seed=0, epoch=1))
     assert not np.array_equal(first, sampling.draw(groups, config, seed=1, epoch=0))
-    often = Counter(
-        int(i) for epoch in range(400) for i in sampling.draw(groups, config, seed=0, epoch=epoch)
-    )
+    often = Counter(int(i) for epoch in range(400) for i in sampling.draw(groups, config, seed=0, epoch=epoch))
     assert set(often) == set(range(20))
     assert all(abs(n - 100) < 45 for n in often.values())  # 400 · 5 / 20, five standard deviations
 
@@ -245,9 +241,7 @@ def test_plain_datasets_are_only_resized_and_others_change_with_the_epoch(joint:
 def test_a_missing_mask_is_an_error_unless_masks_are_not_wanted(tmp_path: Path) -> None:
     view = written(tmp_path, "bare", POLE, box=False, mask=False)
     joint = Joint({"cub": [Pair(view, view, POLE, "pole")]})
-    with pytest.raises(
-        ValueError, match="cub: bare has no foreground mask; make masks with `geco masks cub`"
-    ):
+    with pytest.raises(ValueError, match="cub: bare has no foreground mask; make masks with `geco masks cub`"):
         TrainingPairs(joint, AugmentSettings(size=28), seed=0)[0, 0]
     pair = TrainingPairs(joint, AugmentSettings(size=28), seed=0, masks=False)[0, 0]
     assert pair.source.mask is None

@@ -70,10 +70,7 @@ def test_the_bin_of_a_saved_model_is_calibrated_on_validation(vit, tmp_path):
     assert found[-1] != settings.encoder.bin
     again = fit(replace(settings, epochs=4), data, data, tmp_path / "run")
     assert again.step == 4
-    assert (
-        geco.load(again.folder / "last", device="cpu").config.bin
-        == logged(again.folder, "bin", "validation")[-1]
-    )
+    assert geco.load(again.folder / "last", device="cpu").config.bin == logged(again.folder, "bin", "validation")[-1]
     with pytest.raises(ValueError, match="calibrate finds the bin on validation pairs, there are none"):
         fit(settings, data, {}, tmp_path / "blind")
     plain = fit(replace(settings, calibrate=False), data, data, tmp_path / "plain")
@@ -239,9 +236,7 @@ def test_pairs_without_foreground_are_counted_as_skipped(vit, tmp_path):
 
 @pytest.mark.parametrize("loss", ["contrastive", "soft-argmax"])
 def test_other_losses_train_without_masks(vit, tmp_path, loss):
-    bare = [
-        replace(p, source=replace(p.source, mask=None), target=replace(p.target, mask=None)) for p in pairs(4)
-    ]
+    bare = [replace(p, source=replace(p.source, mask=None), target=replace(p.target, mask=None)) for p in pairs(4)]
     fit(plain_config(vit, epochs=15, loss=loss), {"squares": bare}, {}, tmp_path / "run")
     values = logged(tmp_path / "run")
     assert values[-1] < values[0]
@@ -249,9 +244,7 @@ def test_other_losses_train_without_masks(vit, tmp_path, loss):
 
 def test_transport_without_masks_says_how_to_get_them(vit, tmp_path):
     one = pairs(1)[0]
-    with pytest.raises(
-        ValueError, match="view 0 has no foreground mask; make masks with `geco masks squares`"
-    ):
+    with pytest.raises(ValueError, match="view 0 has no foreground mask; make masks with `geco masks squares`"):
         fit(
             config(vit),
             {"squares": [replace(one, source=replace(one.source, mask=None))]},
@@ -340,9 +333,7 @@ def test_more_epochs_may_be_asked_for_later_and_nothing_else(vit, tmp_path):
     fit(config(vit, epochs=1), data, {}, tmp_path / "run")
     fit(config(vit, epochs=3, save_every=1), data, {}, tmp_path / "run")
     assert logged(tmp_path / "run") == logged(tmp_path / "whole")
-    with pytest.raises(
-        ValueError, match=r"holds a run with another configuration \(learning_rate, seed differ\)"
-    ):
+    with pytest.raises(ValueError, match=r"holds a run with another configuration \(learning_rate, seed differ\)"):
         fit(config(vit, epochs=3, learning_rate=0.1, seed=1), data, {}, tmp_path / "run")
     with pytest.raises(ValueError, match=r"another training pairs \(squares/dog differ\)"):
         fit(config(vit, epochs=3), {"squares": pairs(3)}, {}, tmp_path / "run")
@@ -374,9 +365,7 @@ class BadGradient(Poisoned):
 
 
 @pytest.mark.parametrize("loss", [Poisoned, BadGradient])
-def test_what_is_not_a_number_stops_the_run_names_the_pair_and_keeps_the_weights(
-    vit, tmp_path, monkeypatch, loss
-):
+def test_what_is_not_a_number_stops_the_run_names_the_pair_and_keeps_the_weights(vit, tmp_path, monkeypatch, loss):
     monkeypatch.setitem(losses.LOSSES, "poisoned", loss)
     settings = config(vit, epochs=1, batch_size=1, loss="poisoned")
     monkeypatch.setattr(jobs, "loader", _with_masks(jobs.loader))

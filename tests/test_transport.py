@@ -104,9 +104,7 @@ def test_plan_is_stationary_for_the_stated_objective(alpha, beta):
 
 
 def test_one_patch_against_one_patch_has_a_closed_form():
-    C, a, b = (
-        torch.full(shape, x).double() for shape, x in (((1, 1, 1), 0.5), ((1, 1), 0.25), ((1, 1), 0.75))
-    )
+    C, a, b = (torch.full(shape, x).double() for shape, x in (((1, 1, 1), 0.5), ((1, 1), 0.25), ((1, 1), 0.75)))
     plan = sinkhorn(C, a, b, alpha=2.0, beta=3.0, iterations=500)
     expected = math.exp((0.5 + 2 * math.log(0.25) + 3 * math.log(0.75)) / (0.1 + 2 + 3))
     assert plan.dense().item() == pytest.approx(expected, rel=1e-9)
@@ -169,11 +167,7 @@ def test_blocks_are_read_by_masks_and_tiles_cover_them(monkeypatch):
     rows, columns = torch.rand(2, 7) < 0.5, torch.rand(2, 6) < 0.5
     rows[1] = False
     expected = [
-        plan.dense()[s, i, j]
-        for s in range(2)
-        for i in range(7)
-        for j in range(6)
-        if rows[s, i] and columns[s, j]
+        plan.dense()[s, i, j] for s in range(2) for i in range(7) for j in range(6) if rows[s, i] and columns[s, j]
     ]
     assert_close(plan.block(rows, columns), torch.stack(expected) if expected else torch.zeros(0).double())
     masks = torch.stack([rows, ~rows]), torch.stack([~columns, columns])
@@ -219,9 +213,7 @@ def test_gradients_of_every_reading_are_right(case, form):
     C, a, b = problem(**case)
 
     def read(C):
-        return everything(
-            sinkhorn(C, a * 0.5, b * 0.5, alpha=alpha, beta=beta, iterations=3, form=form, lam=0.3)
-        )
+        return everything(sinkhorn(C, a * 0.5, b * 0.5, alpha=alpha, beta=beta, iterations=3, form=form, lam=0.3))
 
     assert torch.autograd.gradcheck(read, (C.requires_grad_(),))
 
@@ -427,9 +419,7 @@ def test_marginals_are_those_of_a_loop_over_patches(h, w, seed, x, s):
 def test_nothing_hidden_leaves_a_bin_of_exactly_no_mass():
     foreground = torch.tensor([[[True, False, False]]])
     assert marginals(foreground, torch.ones(1))[0, -1] == 0
-    assert marginals(~foreground | foreground, torch.ones(1))[0].tolist() == pytest.approx(
-        [0.3, 0.3, 0.3, 0.1]
-    )
+    assert marginals(~foreground | foreground, torch.ones(1))[0].tolist() == pytest.approx([0.3, 0.3, 0.3, 0.1])
 
 
 def test_uniform_marginals_ignore_what_the_patches_show():
@@ -474,9 +464,7 @@ def test_masks_say_where_the_object_is():
 
 def test_masks_are_asked_for():
     features = FeatureMap(torch.ones(1, 1, 1, 4), (14, 56))
-    with pytest.raises(
-        ValueError, match=r'marginals="masks" needs the foreground of both images; give `foregrounds`'
-    ):
+    with pytest.raises(ValueError, match=r'marginals="masks" needs the foreground of both images; give `foregrounds`'):
         match_plan(features, features, TransportSettings())
 
 

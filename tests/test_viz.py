@@ -24,9 +24,7 @@ def texts(figure):
 
 
 def test_transfer_numbers_every_point_and_names_the_hidden_ones():
-    figure = viz.draw_transfer(
-        SOURCE, TARGET, matches(10), names=[f"p{i}" for i in range(10)], title="model x"
-    )
+    figure = viz.draw_transfer(SOURCE, TARGET, matches(10), names=[f"p{i}" for i in range(10)], title="model x")
     shown = texts(figure)
     assert "model x" in shown
     assert "1 p0: 1.00" in shown

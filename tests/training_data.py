@@ -47,9 +47,7 @@ def view(number, *, hidden=()):
     """
     random = np.random.default_rng(number)
     shift, value = (0, 1.0) if number % 2 == 0 else (2, 0.6)
-    apart = [
-        GRID * y + x for y in range(1, GRID, 2) for x in range(1, GRID, 2)
-    ]  # else peaks blur or are flat
+    apart = [GRID * y + x for y in range(1, GRID, 2) for x in range(1, GRID, 2)]  # else peaks blur or are flat
     spots = random.permutation(apart)[: COUNT + 1]
     pixels = torch.from_numpy(random.integers(90, 110, (3, SIDE, SIDE), dtype=np.uint8))
     mask = torch.zeros(SIDE, SIDE, dtype=torch.bool)
@@ -63,9 +61,7 @@ def view(number, *, hidden=()):
     xy = torch.tensor([[spot % GRID, spot // GRID] for spot in spots[:COUNT].tolist()])
     visible = torch.tensor([index not in hidden for index in range(COUNT)])
     keypoints = Keypoints((xy + 0.5) * PATCH, visible)
-    return View(
-        pixels, (SIDE, SIDE), keypoints, torch.tensor([0.0, 0.0, SIDE, SIDE]), mask, name=f"view {number}"
-    )
+    return View(pixels, (SIDE, SIDE), keypoints, torch.tensor([0.0, 0.0, SIDE, SIDE]), mask, name=f"view {number}")
 
 
 def pairs(count, *, first=0):
@@ -120,9 +116,7 @@ def _write_view(root, one, names):
     Pillow.fromarray(one.image.permute(1, 2, 0).numpy()).save(folders["JPEGImages"] / f"{name}.jpg")
     Pillow.fromarray(one.mask.numpy().astype(np.uint8) * 8).save(folders["Segmentation"] / f"{name}.png")
     points = {str(i): None for i in range(30)}
-    for i, (point, visible) in enumerate(
-        zip(one.keypoints.xy.tolist(), one.keypoints.visible.tolist(), strict=True)
-    ):
+    for i, (point, visible) in enumerate(zip(one.keypoints.xy.tolist(), one.keypoints.visible.tolist(), strict=True)):
         points[str(i)] = [int(value) for value in point] if visible else None
     record = {"kps": points, "bndbox": [0, 0, SIDE, SIDE], "image_height": SIDE, "image_width": SIDE}
     (folders["ImageAnnotation"] / f"{name}.json").write_text(json.dumps(record))

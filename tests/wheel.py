@@ -58,9 +58,7 @@ def main() -> None:
         subprocess.run(install, check=True)
         assert not (site / "tests").exists(), "tests do not belong into the wheel"
         environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
-        subprocess.run(
-            [sys.executable, "-P", "-c", PROBE, str(site)], check=True, cwd=folder, env=environment
-        )
+        subprocess.run([sys.executable, "-P", "-c", PROBE, str(site)], check=True, cwd=folder, env=environment)
 
 
 if __name__ == "__main__":

@@ -50,9 +50,7 @@ def count(pairs: Pairs, made: Mapping[int, Prediction]) -> tuple[Counter[str], C
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("root", type=Path)
     parser.add_argument("folders", type=Path, nargs="+")
     given = parser.parse_args()

@@ -85,9 +85,7 @@ class Tally:
         for label, c in self.counts.items():
             found = c["hit_11"] + c["to_twin"]
             confused = f"{100 * c['to_twin'] / found:.1f}" if found else "–"
-            print(
-                f"| {label} | {c['query']} | {100 * c['hit'] / max(1, c['query']):.1f} | {confused} | {found} |"
-            )
+            print(f"| {label} | {c['query']} | {100 * c['hit'] / max(1, c['query']):.1f} | {confused} | {found} |")
 
 
 def count(pairs: Pairs, made: Mapping[int, Prediction]) -> tuple[Tally, Tally, Counter[str]]:
@@ -122,9 +120,7 @@ def _near(xy: Tensor, points: Keypoints, rows: list[int], radius: float) -> bool
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("root", type=Path)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--split", default="val")

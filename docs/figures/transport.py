@@ -42,9 +42,7 @@ def photograph(name: str) -> Tensor:
     """Pixels of a photograph in the installed gradio package, which need not be importable."""
     spec = importlib.util.find_spec("gradio")
     if spec is None or spec.origin is None:
-        raise FileNotFoundError(
-            "the photographs come with gradio; install it with: pip install --no-deps gradio"
-        )
+        raise FileNotFoundError("the photographs come with gradio; install it with: pip install --no-deps gradio")
     return images.read(next(Path(spec.origin).parent.rglob(name)))
 
 
@@ -199,9 +197,7 @@ def draw_assignments(source: Side, target: Side) -> None:
     upper, lower = photographs.subplots(2, 1)
     show(upper, source, "source: all keypoints visible")
     show(lower, target, "target: one ear, one eye cut off")
-    for axes, (title, matrix) in zip(
-        matrices.subplots(2, 2).flat, assignments(source, target).items(), strict=True
-    ):
+    for axes, (title, matrix) in zip(matrices.subplots(2, 2).flat, assignments(source, target).items(), strict=True):
         show_assignment(axes, matrix, target, title)
     figure.savefig(HERE / "assignments.png", dpi=100)
     plt.close(figure)

@@ -93,7 +93,5 @@ def load_encoder(kind: Any, location: str, **options: Any) -> Any:
     missing = sorted(key for key in report["missing_keys"] if not key.endswith("mask_token"))
     if missing or report["mismatched_keys"]:
         wrong = missing or sorted(str(key) for key in report["mismatched_keys"])
-        raise ValueError(
-            f"{location} does not hold a complete {kind.__name__}: {len(wrong)} weights, first {wrong[0]}"
-        )
+        raise ValueError(f"{location} does not hold a complete {kind.__name__}: {len(wrong)} weights, first {wrong[0]}")
     return encoder

@@ -4,9 +4,7 @@ from transformers import ViTModel
 
 from geco.backbones._vit import Backbone, load_encoder
 
-FROM_LAST = (
-    3  # the fourth-to-last block is best for correspondence (GECO supplement, feature encoder settings)
-)
+FROM_LAST = 3  # the fourth-to-last block is best for correspondence (GECO supplement, feature encoder settings)
 
 
 def load(location: str, *, layer: int | None = None, norm: bool = True) -> Backbone:
@@ -14,6 +12,4 @@ def load(location: str, *, layer: int | None = None, norm: bool = True) -> Backb
     encoder = load_encoder(ViTModel, location, add_pooling_layer=False)
     depth = encoder.config.num_hidden_layers
     layer = max(1, depth - FROM_LAST) if layer is None else layer
-    return Backbone(
-        encoder, layer=layer, norm=norm, prefix_tokens=1, options={"interpolate_pos_encoding": True}
-    )
+    return Backbone(encoder, layer=layer, norm=norm, prefix_tokens=1, options={"interpolate_pos_encoding": True})

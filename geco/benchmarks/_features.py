@@ -159,9 +159,7 @@ def _write(path: Path, features: FeatureMap) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(f".{os.getpid()}")
     height, width = features.size
-    save_file(
-        {"values": features.values.contiguous()}, unfinished, {"height": str(height), "width": str(width)}
-    )
+    save_file({"values": features.values.contiguous()}, unfinished, {"height": str(height), "width": str(width)})
     unfinished.replace(path)
 
 

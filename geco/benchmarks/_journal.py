@@ -82,9 +82,7 @@ def digest(pairs: Sequence[Pair]) -> str:
         hashed.update(repr((pair.category, pair.skeleton)).encode())
         for view in (pair.source, pair.target):
             points = keypoints_of(view)
-            hashed.update(
-                repr((name_of(view), view.size, points.visible.tolist(), points.xy.tolist())).encode()
-            )
+            hashed.update(repr((name_of(view), view.size, points.visible.tolist(), points.xy.tolist())).encode())
     return hashed.hexdigest()[:16]
 
 
@@ -107,8 +105,7 @@ def _check(path: Path, about: Mapping[str, Any], *, writes: bool) -> None:
     different = sorted(key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key))
     if different:
         raise ValueError(
-            f"{path.parent} holds a run with another {' and '.join(different)}; "
-            "give another folder, or delete this one"
+            f"{path.parent} holds a run with another {' and '.join(different)}; give another folder, or delete this one"
         )
 
 

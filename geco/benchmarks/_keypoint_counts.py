@@ -98,9 +98,7 @@ def _queries(pairs: Sequence[Pair]) -> Queries:
 
 
 def _joined(several: Sequence[Keypoints]) -> Keypoints:
-    return Keypoints(
-        torch.cat([one.xy.double() for one in several]), torch.cat([one.visible for one in several])
-    )
+    return Keypoints(torch.cat([one.xy.double() for one in several]), torch.cat([one.visible for one in several]))
 
 
 def _outcome(queries: Queries, predictions: Mapping[int, Prediction], position: int) -> Outcome:
@@ -146,9 +144,7 @@ def _detector(
     )
     low, high = interval(drawn, settings.confidence)
     found = hidden.compute(0.0)
-    return {
-        name: Estimate(found[name], float(low[i]), float(high[i])) for i, name in enumerate(("auc", "ap"))
-    }
+    return {name: Estimate(found[name], float(low[i]), float(high[i])) for i, name in enumerate(("auc", "ap"))}
 
 
 def _size(pair: Pair, protocol: Protocol) -> float:
@@ -156,9 +152,7 @@ def _size(pair: Pair, protocol: Protocol) -> float:
     if protocol.threshold == "image":
         return float(max(pair.target.size))
     if pair.target.box is None:
-        raise ValueError(
-            f"protocol {protocol.name} needs boxes, {pair.target.name} has none; use another protocol"
-        )
+        raise ValueError(f"protocol {protocol.name} needs boxes, {pair.target.name} has none; use another protocol")
     x0, y0, x1, y1 = pair.target.box.tolist()
     return max(x1 - x0, y1 - y0)
 

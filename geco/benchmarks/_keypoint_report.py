@@ -74,9 +74,7 @@ def summarise(
             one.protocol.name: {
                 "measures": _sampled(one.protocol),
                 "radius": settings.main_alpha,  # of those that do not name one
-                **dict(
-                    zip(("numerator", "denominator"), (part.tolist() for part in one.samples()), strict=True)
-                ),
+                **dict(zip(("numerator", "denominator"), (part.tolist() for part in one.samples()), strict=True)),
             }
             for one in judged
         },
@@ -130,9 +128,7 @@ def _tables(judged: Sequence[Judged], settings: KeypointSettings) -> list[Table]
         if (found := one.hidden.compute(one.protocol.match.bin))
     )
     note = f"A query is declared hidden if its best similarity is low; bin {judged[0].protocol.match.bin:g}."
-    tables.append(
-        Table("hidden", "Detecting hidden points, in %", ("protocol", *DETECTOR_COLUMNS), detected, note)
-    )
+    tables.append(Table("hidden", "Detecting hidden points, in %", ("protocol", *DETECTOR_COLUMNS), detected, note))
     tables.append(_radius_table(judged, settings))
     return tables
 
@@ -141,8 +137,7 @@ def _headline(judged: Sequence[Judged], settings: KeypointSettings) -> Table:
     found = [_measures(one) for one in judged]
     names = list(dict.fromkeys(name for measures in found for name in measures))
     rows = tuple(
-        (name, *(_in_percent(measures[name]) if name in measures else None for measures in found))
-        for name in names
+        (name, *(_in_percent(measures[name]) if name in measures else None for measures in found)) for name in names
     )
     return Table(
         "headline",
@@ -188,9 +183,7 @@ def _radius_table(judged: Sequence[Judged], settings: KeypointSettings) -> Table
                 _percent(float(true_positives[one.at(alpha)])),
             ]
         rows.append(tuple(row))
-    return Table(
-        "radii", "PCK and unambiguous true positives over the radius, in %", tuple(columns), tuple(rows)
-    )
+    return Table("radii", "PCK and unambiguous true positives over the radius, in %", tuple(columns), tuple(rows))
 
 
 def _percent(value: float) -> float:
@@ -235,17 +228,13 @@ def draw(reports: Sequence[Report]) -> dict[str, Figure]:
     """Curves of one or several reports on the same axes, and the first's imbalance, by file name."""
     drawn: dict[str, Figure] = {}
     for name in dict.fromkeys(curve.figure for one in reports for curve in one.curves):
-        lines = {
-            one.label: (curve.x, curve.y) for one in reports for curve in one.curves if curve.figure == name
-        }
+        lines = {one.label: (curve.x, curve.y) for one in reports for curve in one.curves if curve.figure == name}
         is_roc = name.startswith("ROC")
         axes = ("visible called hidden", "hidden called hidden") if is_roc else ("radius α", "%")
         file = "".join(sign if sign.isalnum() else "_" for sign in name.lower()).strip("_")
         drawn[file] = figures.curves(lines, title=name, x_label=axes[0], y_label=axes[1])
     for counted in list(reports[0].counts.values())[:1]:
-        shares = {
-            category: _shares(counted[category]["n"]) for category in counted if category not in ("alphas",)
-        }
+        shares = {category: _shares(counted[category]["n"]) for category in counted if category not in ("alphas",)}
         drawn["imbalance"] = figures.imbalance(shares)
     return drawn
 
@@ -255,9 +244,7 @@ def _shares(cases: Mapping[str, int]) -> dict[str, float]:
     return {case: cases[case] / total if total else float("nan") for case in CASES[:3]}
 
 
-def compare(
-    first: Report, second: Report, *, resamples: int = 1000, confidence: float = 0.95, seed: int = 0
-) -> Table:
+def compare(first: Report, second: Report, *, resamples: int = 1000, confidence: float = 0.95, seed: int = 0) -> Table:
     """PCK and PGCK of two runs on the same pairs, and their difference; pairs are drawn for both together."""
     if first.settings.get("digest") is None or first.settings["digest"] != second.settings.get("digest"):
         raise ValueError(
@@ -266,16 +253,11 @@ def compare(
         )
     shared = [name for name in first.samples if name in second.samples]
     if not shared:
-        raise ValueError(
-            f"{first.label} and {second.label} share no protocol; evaluate both under the same one"
-        )
+        raise ValueError(f"{first.label} and {second.label} share no protocol; evaluate both under the same one")
     rows: list[tuple[report.Cell, ...]] = []
     for name in shared:
         runs = [one.samples[name] for one in (first, second)]
-        if (
-            len({(run.get("radius"), *run.get("measures", ())) for run in runs}) > 1
-            or "measures" not in runs[0]
-        ):
+        if len({(run.get("radius"), *run.get("measures", ())) for run in runs}) > 1 or "measures" not in runs[0]:
             raise ValueError(
                 f"{first.label} and {second.label} were not counted alike under {name}; evaluate both again"
             )

@@ -186,9 +186,7 @@ def examples(
 ) -> dict[str, list[Example]]:
     """The first queries of the cases 11, 10 and 01, from pairs spread over the data, with heat maps."""
     chosen: dict[str, list[Example]] = {"11": [], "10": [], "01": []}
-    step = max(
-        1, len(pairs) // 97
-    )  # a stride without common factor for most lengths: not all from one category
+    step = max(1, len(pairs) // 97)  # a stride without common factor for most lengths: not all from one category
     for turn in range(len(pairs)):
         if all(len(found) == count for found in chosen.values()):
             break
@@ -196,9 +194,7 @@ def examples(
         pair, made = pairs[index], predictions[index]
         source, target = keypoints_of(pair.source), keypoints_of(pair.target)
         twin = _twin(pair)
-        case = judge(
-            made.xy[position], made.score[position], source=source, target=target, twin=twin
-        ).case.tolist()
+        case = judge(made.xy[position], made.score[position], source=source, target=target, twin=twin).case.tolist()
         for name, found in chosen.items():
             row = next((row for row, code in enumerate(case) if CASES[code] == name), None)
             if row is not None and len(found) < count:
@@ -206,9 +202,7 @@ def examples(
     return chosen
 
 
-def _example(
-    model: Encoder, pair: Pair, made: Prediction, row: int, way: MatchSettings, position: int
-) -> Example:
+def _example(model: Encoder, pair: Pair, made: Prediction, row: int, way: MatchSettings, position: int) -> Example:
     pictures = [load_image(view) for view in (pair.source, pair.target)]
     source, target = model.extract_batch(pictures)
     points, truth = keypoints_of(pair.source), keypoints_of(pair.target)

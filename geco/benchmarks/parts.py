@@ -127,9 +127,7 @@ def collect(
             samples.setdefault(part, []).append(functional.normalize(read, dim=-1).cpu())
 
 
-def centroids(
-    samples: Mapping[int, Float[Tensor, "_ c"]], protocol: PartsProtocol = AS_IN_THE_PAPER
-) -> Centroids:
+def centroids(samples: Mapping[int, Float[Tensor, "_ c"]], protocol: PartsProtocol = AS_IN_THE_PAPER) -> Centroids:
     """The linear rule of the nearest median, after a PCA if the protocol says so."""
     labels = sorted(samples)
     mean = torch.zeros(samples[labels[0]].shape[1])
@@ -158,9 +156,7 @@ def median(values: Float[Tensor, "k d"]) -> Float[Tensor, "d"]:
 # --- labels -------------------------------------------------------------------------------------------------
 
 
-def label(
-    features: FeatureMap, rule: Centroids, unit: Literal["patch", "pixel"] = "patch"
-) -> Int[Tensor, "h w"]:
+def label(features: FeatureMap, rule: Centroids, unit: Literal["patch", "pixel"] = "patch") -> Int[Tensor, "h w"]:
     """Label of every patch, or of every pixel of the image."""
     weight, bias = rule.weight.to(features.values), rule.bias.to(features.values)
     if unit == "pixel":
@@ -212,9 +208,7 @@ def _summarise(
 ) -> Report:
     several = {category: scores(found[category], skeletons[category], protocol) for category in found}
     judged = {category: row for category, row in several.items() if len(skeletons[category]) >= 2}
-    table = torch.tensor([list(row) for row in judged.values()], dtype=torch.float64).reshape(
-        -1, len(COLUMNS)
-    )
+    table = torch.tensor([list(row) for row in judged.values()], dtype=torch.float64).reshape(-1, len(COLUMNS))
     mean = [float(column.nanmean()) for column in table.T]
     rows: list[tuple[report.Cell, ...]] = [
         (category, *(100 * value for value in row)) for category, row in several.items()
@@ -271,11 +265,7 @@ def draw(judged: Report) -> dict[str, Figure]:
         confusion = Confusion(len(counted["names"]))
         confusion.matrix = torch.tensor(counted["confusion"])
         names = [counted["names"][i] for i in geometric]
-        pairs = [
-            (k, geometric.index(counted["twin"][i]))
-            for k, i in enumerate(geometric)
-            if counted["twin"][i] > i
-        ]
+        pairs = [(k, geometric.index(counted["twin"][i])) for k, i in enumerate(geometric) if counted["twin"][i] > i]
         drawn[f"confusion_{category}"] = figures.confusion(
             confusion.only(geometric).normalised(), names, pairs, title=category
         )

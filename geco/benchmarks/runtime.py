@@ -88,9 +88,7 @@ def run(
             values |= {f"{key} ms": timing.median, f"{key} fps": speed}
             measured[key] = asdict(timing)
         progress("time", done + 1, len(combinations))
-    table = Table(
-        "runtime", "Running time", COLUMNS, tuple(rows), note="ms: median of a call, IQR beside it."
-    )
+    table = Table("runtime", "Running time", COLUMNS, tuple(rows), note="ms: median of a call, IQR beside it.")
     return Report(
         benchmark="runtime",
         label=", ".join(modules),

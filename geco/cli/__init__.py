@@ -43,9 +43,7 @@ def main() -> None:
         build()()
     except SystemExit as end:
         if end.code == INTERRUPTED:
-            errors.print(
-                Text.assemble(("stopped", "bold yellow"), ": interrupted; what was finished has been kept")
-            )
+            errors.print(Text.assemble(("stopped", "bold yellow"), ": interrupted; what was finished has been kept"))
         raise
     except (ValueError, OSError, ImportError) as error:
         if os.environ.get("GECO_DEBUG"):
@@ -57,7 +55,5 @@ def main() -> None:
 def _said(error: Exception) -> str:
     """The message of an error; those of the operating system are put into words with the file they are about."""
     if isinstance(error, OSError) and error.strerror and error.filename:
-        return (
-            f"{error.filename}: {error.strerror.lower()}; check the path, its permissions and the space left"
-        )
+        return f"{error.filename}: {error.strerror.lower()}; check the path, its permissions and the space left"
     return str(error)

@@ -38,17 +38,13 @@ class SplitCount:
 
 def load_options(plugin: ModuleType, settings: Sequence[str], *, option: str = "--set") -> dict[str, Any]:
     """Options of the loader from `key=value` texts, converted to what its signature says."""
-    known = {
-        name: p for name, p in inspect.signature(plugin.load).parameters.items() if p.kind is p.KEYWORD_ONLY
-    }
+    known = {name: p for name, p in inspect.signature(plugin.load).parameters.items() if p.kind is p.KEYWORD_ONLY}
     known.pop("faults", None)
     options = {}
     for setting in settings:
         key, found, value = setting.partition("=")
         if not found or key not in known:
-            raise ValueError(
-                f"{option} takes key=value with a key of {', '.join(known) or '(none)'}, got {setting!r}"
-            )
+            raise ValueError(f"{option} takes key=value with a key of {', '.join(known) or '(none)'}, got {setting!r}")
         options[key] = _converted(value, known[key].annotation, f"{option} {setting}")
     return options
 

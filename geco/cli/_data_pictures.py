@@ -24,9 +24,7 @@ def draw_pair(pair: Pair) -> Figure:
         _box(axes, view)
         _points(axes, view, pair.skeleton)
     twins = [
-        f"{i}–{j} {pair.skeleton.names[i]}/{pair.skeleton.names[j]}"
-        for i, j in enumerate(pair.skeleton.twin)
-        if i < j
+        f"{i}–{j} {pair.skeleton.names[i]}/{pair.skeleton.names[j]}" for i, j in enumerate(pair.skeleton.twin) if i < j
     ]
     figure.suptitle(f"{pair.category}; counterparts {', '.join(twins) or 'none'}", fontsize=7, wrap=True)
     return figure

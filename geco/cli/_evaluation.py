@@ -26,9 +26,7 @@ def numbers(text: str | None, *, option: str) -> list[int | None]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise ValueError(
-            f"{option} takes whole numbers separated by commas, like 9,11, got {text!r}"
-        ) from None
+        raise ValueError(f"{option} takes whole numbers separated by commas, like 9,11, got {text!r}") from None
 
 
 def load_data(name: str, root: Path, split: str, settings: Sequence[str], limit: int | None) -> Any:

@@ -12,9 +12,7 @@ from rich.console import Console
 if TYPE_CHECKING:
     from geco.model import Geco
 
-notes = Console(
-    stderr=True, highlight=False, soft_wrap=True
-)  # results go to standard output, everything else here
+notes = Console(stderr=True, highlight=False, soft_wrap=True)  # results go to standard output, everything else here
 
 Source = Annotated[Path, typer.Argument(help="Source image.", show_default=False)]
 Target = Annotated[Path, typer.Argument(help="Target image.", show_default=False)]
@@ -27,9 +25,7 @@ Model = Annotated[
         show_default="the best at hand",
     ),
 ]
-Layer = Annotated[
-    int | None, typer.Option(help="Block to read, of a bare backbone.", show_default="the model's")
-]
+Layer = Annotated[int | None, typer.Option(help="Block to read, of a bare backbone.", show_default="the model's")]
 InputSize = Annotated[
     int | None, typer.Option("--size", help="Side the images are squashed to.", show_default="the model's")
 ]
@@ -72,9 +68,7 @@ def read_points(points: list[str], file: Path | None) -> tuple[list[tuple[float,
     if file is not None:
         return _from_csv(file)
     if not points:
-        raise ValueError(
-            "no points: give --points x,y (several times, or several pairs), or --points-file points.csv"
-        )
+        raise ValueError("no points: give --points x,y (several times, or several pairs), or --points-file points.csv")
     return [_pair(text) for option in points for text in option.split()], []
 
 
@@ -99,9 +93,7 @@ def _from_csv(file: Path) -> tuple[list[tuple[float, float]], list[str]]:
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{file} is not a CSV text file: {error}") from None
     if not rows or not {"x", "y"} <= set(rows[0]):
-        raise ValueError(
-            f"{file} must start with a header line that has x and y, and hold at least one point"
-        )
+        raise ValueError(f"{file} must start with a header line that has x and y, and hold at least one point")
     points = []
     for number, row in enumerate(rows, start=2):
         try:

@@ -24,9 +24,7 @@ def add_to(app: typer.Typer) -> None:
 def bench(
     model: Model = None,
     batches: Annotated[str, typer.Option(help="Images at once: 1,8.")] = ",".join(map(str, DEFAULTS.batches)),
-    sizes: Annotated[
-        str | None, typer.Option(help="Sides of the images: 224,518.", show_default="the model's")
-    ] = None,
+    sizes: Annotated[str | None, typer.Option(help="Sides of the images: 224,518.", show_default="the model's")] = None,
     dtypes: Annotated[str, typer.Option(help="float32, float16, bfloat16.")] = ",".join(DEFAULTS.dtypes),
     devices: Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")] = "auto",
     warmup: Annotated[int, typer.Option(min=1, help="Calls that are not timed.")] = DEFAULTS.warmup,

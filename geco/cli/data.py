@@ -19,9 +19,7 @@ COUNTED = ("photographs", "instances", "pairs", "listed")  # what a dataset may 
 LABELS = {"listed": "images of the list"}
 MOST_FAULTS = 20  # shown in the terminal; --json has them all
 
-Name = Annotated[
-    str, typer.Argument(help="Name of the dataset; see [b]geco data list[/b].", show_default=False)
-]
+Name = Annotated[str, typer.Argument(help="Name of the dataset; see [b]geco data list[/b].", show_default=False)]
 Root = Annotated[Path, typer.Argument(help="Its folder.", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
@@ -60,20 +58,14 @@ def list_datasets(as_json: Json = False) -> None:
 def check(
     name: Name,
     root: Root,
-    split: Annotated[
-        list[str] | None, typer.Option(help="Only this split; may be given several times.")
-    ] = None,
+    split: Annotated[list[str] | None, typer.Option(help="Only this split; may be given several times.")] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", help="Option of the loader, key=value; may be given several times."),
     ] = None,
-    show: Annotated[
-        int, typer.Option(min=0, help="Draw N pairs of each split, with keypoints and masks.")
-    ] = 0,
+    show: Annotated[int, typer.Option(min=0, help="Draw N pairs of each split, with keypoints and masks.")] = 0,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of these pictures.")] = Path("data-check"),
-    fast: Annotated[
-        bool, typer.Option("--fast", help="Only look whether files are there, do not read them.")
-    ] = False,
+    fast: Annotated[bool, typer.Option("--fast", help="Only look whether files are there, do not read them.")] = False,
     as_json: Json = False,
 ) -> None:
     """Count a dataset against its published totals, and list every file that is missing or damaged.
@@ -93,9 +85,7 @@ def check(
     counts, pictures = [], []
     for chosen in split or plugin.SPLITS:
         with _progress(f"{name} {chosen}") as step:
-            count, loaded = checking.count_split(
-                plugin, root, chosen, options=options, step=step, decode=not fast
-            )
+            count, loaded = checking.count_split(plugin, root, chosen, options=options, step=step, decode=not fast)
         counts.append(count)
         pictures += _draw(loaded, out, f"{name}-{chosen}", show)
     published, published_pairs = (getattr(plugin, table, {}) for table in ("PUBLISHED", "PUBLISHED_PAIRS"))
@@ -136,9 +126,7 @@ def prepare(
     if as_json:
         print(json.dumps(counts))
     else:
-        Console(highlight=False, soft_wrap=True).print(
-            f"{sum(counts.values())} pairs in {root / 'PairAnnotation'}"
-        )
+        Console(highlight=False, soft_wrap=True).print(f"{sum(counts.values())} pairs in {root / 'PairAnnotation'}")
 
 
 # --- what is told -----------------------------------------------------------------------------------
@@ -160,9 +148,7 @@ def _remarks(
             have = found[split][what]
             share = f" ({have / total:.1%})" if have < total else ""
             verdict = "complete" if have == total else "a subset" if have < total else "more than published"
-            remarks.append(
-                f"{split}: {have:,} of {total:,} published {LABELS.get(what, what)}: {verdict}{share}"
-            )
+            remarks.append(f"{split}: {have:,} of {total:,} published {LABELS.get(what, what)}: {verdict}{share}")
     return remarks + [
         f"{count.split}: no pairs of {', '.join(absent)}"
         for count in counts
@@ -192,9 +178,7 @@ def _print(
     from rich.text import Text
 
     console = Console(highlight=False, soft_wrap=True)
-    totals = Table(
-        "split", "photographs", "instances", "with mask", "keypoints", "outside", "pairs", title=name
-    )
+    totals = Table("split", "photographs", "instances", "with mask", "keypoints", "outside", "pairs", title=name)
     cases = Table("split", "queries", "11", "10", "1x", "01", "00", title="cases of the queries, %")
     for count in counts:
         numbers = (
@@ -234,9 +218,7 @@ def _imbalance(counts: "Sequence[SplitCount]") -> str:
     for count in counts:
         matched = sum(count.cases[case] for case in ("11", "10", "1x"))
         if matched:
-            shares = ", ".join(
-                f"{case} {100 * count.cases[case] / matched:.1f}" for case in ("11", "10", "1x")
-            )
+            shares = ", ".join(f"{case} {100 * count.cases[case] / matched:.1f}" for case in ("11", "10", "1x"))
             lines.append(f"{count.split}: of the {matched:,} queries with a visible match, {shares} %")
     return "\n".join(lines)
 

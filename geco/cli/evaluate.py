@@ -120,15 +120,11 @@ def keypoints(
             )
         if processes.index:
             continue
-        report = benchmark.summarise(
-            pairs, made, judged_by, settings=how, label=label, data=f"{dataset} {split}"
-        )
+        report = benchmark.summarise(pairs, made, judged_by, settings=how, label=label, data=f"{dataset} {split}")
         report = replace(report, settings={**report.settings, "model": _about(encoder)})
         figures = _keypoint_figures(encoder, pairs, made, report, how) if folder else None
         alone = len(variants) == 1
-        shared.present(
-            report, out=folder, as_json=as_json and alone, figures=figures, quiet=as_json and not alone
-        )
+        shared.present(report, out=folder, as_json=as_json and alone, figures=figures, quiet=as_json and not alone)
         reports.append(report)
     if len(reports) > 1:
         _together(reports, compare=compare is not None, out=out, as_json=as_json)
@@ -137,9 +133,7 @@ def keypoints(
 def _label(model: "Geco", layer: int | None, size: int | None, *, taken: set[str]) -> str:
     """Name of a variant, different from those taken: two run folders may end in the same word."""
     label = model.name + (f"-layer{layer}" if layer else "") + (f"-{size}px" if size else "")
-    return (
-        label if label not in taken else next(n for i in range(2, 99) if (n := f"{label}-{i}") not in taken)
-    )
+    return label if label not in taken else next(n for i in range(2, 99) if (n := f"{label}-{i}") not in taken)
 
 
 def _about(model: "Geco") -> dict[str, Any]:
@@ -192,9 +186,7 @@ def parts(
     ] = PARTS.train_images,
     components: Annotated[int | None, typer.Option(min=1, help="Of a PCA before.")] = PARTS.components,
     distance: Annotated[str, typer.Option(help="euclid or cosine.")] = PARTS.distance,
-    background: Annotated[
-        bool, typer.Option(help="Count the given background as a part.")
-    ] = PARTS.background,
+    background: Annotated[bool, typer.Option(help="Count the given background as a part.")] = PARTS.background,
     out: Out = None,
     limit: Limit = None,
     settings: Set = None,
@@ -215,16 +207,12 @@ def parts(
         distance=benchmark.choose("distance", distance, ("euclid", "cosine")),
         background=background,
     )
-    train, test = (
-        shared.load_data(dataset, root, split, settings or (), limit) for split in ("train", "test")
-    )
+    train, test = (shared.load_data(dataset, root, split, settings or (), limit) for split in ("train", "test"))
     if not hasattr(test, "skeletons"):
         raise ValueError(f"{dataset} has no part masks to judge by; pascal-part has")
     encoder = load_model(model, layer=None, size=None, device=device)
     with shared.progress_bars() as progress:
-        report = benchmark.run(
-            encoder, train, test, protocol, label=encoder.name, data=dataset, progress=progress
-        )
+        report = benchmark.run(encoder, train, test, protocol, label=encoder.name, data=dataset, progress=progress)
     report = replace(report, settings={**report.settings, "model": _about(encoder)})
     figures = None
     if out is not None:

@@ -111,9 +111,7 @@ def find_photographs() -> dict[str, Path]:
     paths = {name: folder / file for name, file in PHOTOGRAPHS.items()}
     missing = [str(path) for path in paths.values() if not path.is_file()]
     if missing:
-        raise FileNotFoundError(
-            f"this version of gradio has no {missing[0]}; pip install --no-deps gradio==6.31.0"
-        )
+        raise FileNotFoundError(f"this version of gradio has no {missing[0]}; pip install --no-deps gradio==6.31.0")
     return paths
 
 
@@ -188,9 +186,7 @@ def exhibits(encoder: "Geco", pictures: Any, maps: Any, settings: MatchSettings)
 def _before_training(encoder: "Geco", pictures: Any, *, device: str) -> Exhibit:
     """The heat map of the left eye again, by the backbone alone at the same layer and size."""
     config = encoder.config
-    bare = options.load_model(
-        config.backbone, layer=config.layer, norm=config.norm, size=config.size, device=device
-    )
+    bare = options.load_model(config.backbone, layer=config.layer, norm=config.norm, size=config.size, device=device)
     shown = ("cheetah", "cub")
     maps = dict(zip(shown, bare.extract_batch([pictures[name] for name in shown]), strict=True))
     settings, title = MatchSettings(bin=bare.config.bin), f"{bare.name}, bare backbone"
@@ -216,9 +212,7 @@ def _heat(
     start, end = names
     asked = matching.queries(maps[start], _tensor([point]), settings)
     scores = matching.score_maps(asked, matching.prepare(maps[end], settings))[0]
-    return viz.draw_heatmap(
-        pictures[start], pictures[end], point, scores, bin=settings.bin, title=title, labels=names
-    )
+    return viz.draw_heatmap(pictures[start], pictures[end], point, scores, bin=settings.bin, title=title, labels=names)
 
 
 def _tensor(points: Any) -> Any:
@@ -265,9 +259,7 @@ td:last-child {{ text-align: right; font-variant-numeric: tabular-nums }}
 """
 
 
-def _page(
-    encoder: "Geco", shown: list[Exhibit], folder: Path, times: list[tuple[str, float]], threshold: float
-) -> str:
+def _page(encoder: "Geco", shown: list[Exhibit], folder: Path, times: list[tuple[str, float]], threshold: float) -> str:
     import torch
 
     parts = []
@@ -289,9 +281,7 @@ def _page(
         kind=f"{kind} Not visible: best similarity below {threshold:.2f}.",
         note=html.escape(encoder.note),
         exhibits="\n".join(parts),
-        times="".join(
-            f"<tr><td>{html.escape(what)}</td><td>{seconds:.1f} s</td></tr>" for what, seconds in times
-        ),
+        times="".join(f"<tr><td>{html.escape(what)}</td><td>{seconds:.1f} s</td></tr>" for what, seconds in times),
         device=encoder.device,
         threads=torch.get_num_threads(),
     )

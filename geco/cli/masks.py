@@ -41,12 +41,8 @@ def masks(
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N instances, for a trial.")] = None,
     sheet: Annotated[int, typer.Option(min=0, help="Masks on the contact sheet; 0: no sheet.")] = 24,
-    margin: Annotated[
-        float, typer.Option(help="u2net: share of the box by which its crop is wider.")
-    ] = DEFAULT.margin,
-    threshold: Annotated[
-        float, typer.Option(help="u2net: saliency above which is foreground.")
-    ] = DEFAULT.threshold,
+    margin: Annotated[float, typer.Option(help="u2net: share of the box by which its crop is wider.")] = DEFAULT.margin,
+    threshold: Annotated[float, typer.Option(help="u2net: saliency above which is foreground.")] = DEFAULT.threshold,
     device: Annotated[str, typer.Option(help="sam: auto, cpu, cuda, cuda:N or mps.")] = "auto",
     json_output: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
@@ -78,9 +74,7 @@ def _views(dataset: str, root: Path, splits: list[str] | None) -> "list[View]":
     for split in splits or plugin.SPLITS:
         found |= library.instances(plugin.load(root, split))
     if not found:
-        raise ValueError(
-            f"{dataset} at {root} has no annotated object in split {', '.join(splits or plugin.SPLITS)}"
-        )
+        raise ValueError(f"{dataset} at {root} has no annotated object in split {', '.join(splits or plugin.SPLITS)}")
     return list(found.values())
 
 
@@ -99,9 +93,7 @@ def _segmenter(
             "weights": Path(weights).name,
         }
     if weights is None:
-        raise ValueError(
-            "u2net masks need the network: give --weights FILE.onnx (u2net.onnx, u2netp.onnx, …)"
-        )
+        raise ValueError("u2net masks need the network: give --weights FILE.onnx (u2net.onnx, u2netp.onnx, …)")
     record = {
         "maker": maker,
         "weights": Path(weights).name,

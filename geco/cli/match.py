@@ -34,9 +34,7 @@ def add_to(app: typer.Typer) -> None:
 def match(
     source: options.Source,
     target: options.Target,
-    output: Annotated[Path, typer.Option("--out", "-o", help="Picture to write (png, pdf, svg).")] = Path(
-        "match.png"
-    ),
+    output: Annotated[Path, typer.Option("--out", "-o", help="Picture to write (png, pdf, svg).")] = Path("match.png"),
     limit: Annotated[int, typer.Option(min=1, help="Lines drawn at the most.")] = 60,
     model: options.Model = None,
     layer: options.Layer = None,
@@ -74,9 +72,7 @@ def transfer(
         list[str] | None,
         typer.Option("--points", "-p", help="x,y in pixels of the source; repeat, or quote several."),
     ] = None,
-    points_file: Annotated[
-        Path | None, typer.Option(help="CSV with the columns x, y and perhaps name.")
-    ] = None,
+    points_file: Annotated[Path | None, typer.Option(help="CSV with the columns x, y and perhaps name.")] = None,
     output: Annotated[Path, typer.Option("--out", "-o", help="Picture to write.")] = Path("transfer.png"),
     mode: Mode = DEFAULTS.mode,
     model: options.Model = None,
@@ -181,9 +177,7 @@ def _title(encoder: "Geco") -> str:
     return encoder.name if encoder.adapted else f"{encoder.name} (bare backbone)"
 
 
-def _deliver(
-    figure: Any, output: Path, matches: "Matches", names: list[str], *, as_json: bool, as_csv: bool
-) -> None:
+def _deliver(figure: Any, output: Path, matches: "Matches", names: list[str], *, as_json: bool, as_csv: bool) -> None:
     from geco import viz
 
     if as_json and as_csv:
@@ -194,9 +188,7 @@ def _deliver(
         json.dump(rows, sys.stdout, indent=1)
         sys.stdout.write("\n")
     elif as_csv:
-        table = csv.DictWriter(
-            sys.stdout, list(rows[0]) if rows else ["source_x", "source_y"], lineterminator="\n"
-        )
+        table = csv.DictWriter(sys.stdout, list(rows[0]) if rows else ["source_x", "source_y"], lineterminator="\n")
         table.writeheader()
         table.writerows(rows)
     hidden = sum(not row["visible"] for row in rows)

@@ -101,9 +101,7 @@ def read_labels(path: Path, photo: Path) -> "Int[Tensor, 'h w']":
     except UnidentifiedImageError:
         raise ValueError(f"{path} is not an image; expected a PNG of part numbers") from None
     if values.ndim != 2:
-        raise ValueError(
-            f"{path} must have one channel of part numbers (grey or palette), got {values.shape[2]}"
-        )
+        raise ValueError(f"{path} must have one channel of part numbers (grey or palette), got {values.shape[2]}")
     if values.shape != images.size_of(photo):
         height, width = images.size_of(photo)
         raise ValueError(

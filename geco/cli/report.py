@@ -46,9 +46,7 @@ def report(
         benchmark="comparison",
         label=" and ".join(dict.fromkeys(one.label for one in found)),
         data=", ".join(dict.fromkeys(one.data for one in found)),
-        values={
-            f"{one.label} on {one.data}: {key}": value for one in found for key, value in one.values.items()
-        },
+        values={f"{one.label} on {one.data}: {key}": value for one in found for key, value in one.values.items()},
         tables=tuple(tables),
         settings={"runs": [str(run) for run in runs]},
         provenance=reports.provenance(),

@@ -31,9 +31,7 @@ def train(
         list[str], typer.Option("--data", help="Dataset and its folder, name=ROOT; several times to join.")
     ],
     preset: Annotated[str, typer.Option(help=f"Recipe: {', '.join(PRESETS)}.")] = "paper",
-    out: Annotated[
-        Path | None, typer.Option(help="Run folder.", show_default="runs/<preset>", file_okay=False)
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder.", show_default="runs/<preset>", file_okay=False)] = None,
     backbone: Annotated[
         str | None,
         typer.Option("--model", "-m", help="Backbone, or adapter to go on from: name, folder, hub id."),
@@ -56,9 +54,7 @@ def train(
     overfit: Annotated[
         int | None, typer.Option(min=1, help="Only the first so many pairs, unaltered: does it learn at all?")
     ] = None,
-    ablation: Annotated[
-        str | None, typer.Option(help=f"Runs to compare, with commas: {', '.join(ABLATIONS)}.")
-    ] = None,
+    ablation: Annotated[str | None, typer.Option(help=f"Runs to compare, with commas: {', '.join(ABLATIONS)}.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
 ) -> None:
@@ -179,9 +175,7 @@ def _loader_options(texts: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def _overfitting(
-    config: TrainConfig, sets: Split, count: int, *, steps: int | None
-) -> tuple[TrainConfig, Split]:
+def _overfitting(config: TrainConfig, sets: Split, count: int, *, steps: int | None) -> tuple[TrainConfig, Split]:
     """The first pairs of each dataset, unaltered, again and again."""
     few = {name: [pairs[i] for i in range(min(count, len(pairs)))] for name, pairs in sets.items()}
     steps = steps or OVERFIT_STEPS
@@ -201,9 +195,7 @@ def _overfitting(
 # --- what is done -------------------------------------------------------------------------------------------
 
 
-def _run(
-    config: TrainConfig, train_sets: Split, valid_sets: Split, folder: Path, label: str = ""
-) -> "Outcome":
+def _run(config: TrainConfig, train_sets: Split, valid_sets: Split, folder: Path, label: str = "") -> "Outcome":
     """Train with a progress bar; interrupted, the command ends as a shell expects."""
     from geco.cli import INTERRUPTED
     from geco.train import fit

@@ -20,9 +20,7 @@ class EncoderConfig:
 
     backbone: str = "dinov2-base"  # a name, folder or hub id; "." is the folder this configuration lies in
     layer: int | None = None  # block whose output is read, counted from 1; None: the backbone's default
-    norm: bool | None = (
-        None  # whether the final norm follows, after whatever layer; None: the backbone's default
-    )
+    norm: bool | None = None  # whether the final norm follows, after whatever layer; None: the backbone's default
     size: int = 518  # images are squashed to size × size, as the authors do
     resize: str = "bilinear"  # antialiased; "bicubic" is the other choice
     bin: float = 0.3  # z: similarity below which this encoder's matches are "not visible"

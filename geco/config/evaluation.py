@@ -71,9 +71,7 @@ class KeypointSettings:
 class PartsProtocol:
     """Median centroid per part, nearest centroid wins; the defaults are the paper's."""
 
-    unit: Literal["patch", "pixel"] = (
-        "patch"  # what is labelled: patches, or pixels of the upsampled features
-    )
+    unit: Literal["patch", "pixel"] = "patch"  # what is labelled: patches, or pixels of the upsampled features
     train_images: int | None = None  # at most so many per category (the authors' code: 100)
     components: int | None = None  # of a PCA before the centroids (the authors' code: 32)
     distance: Literal["euclid", "cosine"] = "euclid"

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 class SamplingSettings:
     """Balance between categories of very different size, and between annotated pairs and pairs of one image."""
 
-    per_category: int | None = (
-        800  # pairs per category and dataset in an epoch, all if fewer; None: always all
-    )
+    per_category: int | None = 800  # pairs per category and dataset in an epoch, all if fewer; None: always all
 
     self_pairs: float = 0.0  # share of the pairs that become two views of their source image …
     self_points: int = 64  # … with so many known correspondences on the object

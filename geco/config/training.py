@@ -73,9 +73,7 @@ class TrainConfig:
                 f"and encoder.size {self.encoder.size}; change both"
             )
         if self.encoder.lora is None and not self.unfreeze:
-            raise ValueError(
-                "nothing to train: give the encoder an adapter (encoder.lora) or unfreeze blocks"
-            )
+            raise ValueError("nothing to train: give the encoder an adapter (encoder.lora) or unfreeze blocks")
 
     def to_json(self) -> str:
         """The configuration as text; infinity is the word "inf"."""
@@ -92,9 +90,7 @@ class TrainConfig:
 
     def at_size(self, size: int) -> "TrainConfig":
         """The same with images of another size."""
-        return replace(
-            self, encoder=replace(self.encoder, size=size), augment=replace(self.augment, size=size)
-        )
+        return replace(self, encoder=replace(self.encoder, size=size), augment=replace(self.augment, size=size))
 
 
 # What may change when a run goes on: none of it alters the steps already taken or how the next ones are taken …
@@ -118,9 +114,7 @@ PRESETS: dict[str, TrainConfig] = {
             layer=11,
             norm=True,
             size=224,
-            lora=LoraSettings(
-                rank=16, alpha=16.0, projections=("query", "key", "value", "output", "fc1", "fc2")
-            ),
+            lora=LoraSettings(rank=16, alpha=16.0, projections=("query", "key", "value", "output", "fc1", "fc2")),
         ),
         augment=AugmentSettings(size=224),
         settings=LossSettings(reduction="conditional"),
@@ -216,9 +210,7 @@ def changed(config: TrainConfig, key: str, text: str) -> TrainConfig:
     place = values
     for part in path:
         if not isinstance(place.get(part), dict):
-            raise ValueError(
-                f"{key}: {part!r} has no settings; groups: {', '.join(_groups(place)) or 'none'}"
-            )
+            raise ValueError(f"{key}: {part!r} has no settings; groups: {', '.join(_groups(place)) or 'none'}")
         place = place[part]
     place[last] = value
     return _build(TrainConfig, values)
@@ -257,9 +249,7 @@ def _field(hint: Any, value: Any, name: str) -> Any:
             return float(value)
         except ValueError:
             raise ValueError(f"{name}: expected a number, got {value!r}") from None
-    if isinstance(hint, type) and (
-        not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool)
-    ):
+    if isinstance(hint, type) and (not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool)):
         raise ValueError(f"{name}: expected {hint.__name__}, got {value!r}")
     return value
 

@@ -17,12 +17,8 @@ class TransportSettings:
     iterations: int = 10
     z: float = 0.3  # score of the bin: a cosine below it means "hidden"
     s: float = 0.9  # mass of the object, visible or hidden; the background shares the rest
-    marginals: Literal["masks", "uniform"] = (
-        "masks"  # uniform: the paper's "-N", masks and visibility ignored
-    )
-    share: Literal["smoothed", "plain"] = (
-        "smoothed"  # visible share x: (k+1)/(n+1) (authors' code) or k/n (paper)
-    )
+    marginals: Literal["masks", "uniform"] = "masks"  # uniform: the paper's "-N", masks and visibility ignored
+    share: Literal["smoothed", "plain"] = "smoothed"  # visible share x: (k+1)/(n+1) (authors' code) or k/n (paper)
     count_padding: bool = False  # n counts the rows that pad a batch, as the authors' code does
 
 

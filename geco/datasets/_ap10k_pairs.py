@@ -147,9 +147,7 @@ def _cross_species(of_species: _BySpecies, seed: int, count: int) -> _Pairs:
 
 
 def _cross_family(of_species: _BySpecies, seed: int, count: int) -> _Pairs:
-    members = {
-        f: [a for kind in kinds for a in of_species[kind]] for f, kinds in _families(of_species).items()
-    }
+    members = {f: [a for kind in kinds for a in of_species[kind]] for f, kinds in _families(of_species).items()}
     for one, other in combinations(members, 2):
         valid = [pair for pair in product(members[one], members[other]) if _fits(*pair)]
         yield from _sample(valid, count, Random(f"{seed} {one} {other}"))

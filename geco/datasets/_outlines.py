@@ -52,9 +52,7 @@ def decode(outline: Any, size: Size, where: str) -> Bool[Tensor, "h w"]:
 
 
 def _polygons(polygons: list[Any], size: Size, where: str) -> Bool[Tensor, "h w"]:
-    fine = (
-        5  # drawn larger and read at the middle of each pixel, because Pillow also fills the outline itself
-    )
+    fine = 5  # drawn larger and read at the middle of each pixel, because Pillow also fills the outline itself
     canvas = Image.new("1", (size[1] * fine, size[0] * fine))
     for polygon in polygons:
         if not isinstance(polygon, list) or len(polygon) < 6 or len(polygon) % 2:
@@ -66,9 +64,7 @@ def _polygons(polygons: list[Any], size: Size, where: str) -> Bool[Tensor, "h w"
 def _runs(counts: list[int], size: Size, where: str) -> Bool[Tensor, "h w"]:
     """Lengths of the runs of background, object, background, … down the columns."""
     if sum(counts) != size[0] * size[1] or min(counts, default=0) < 0:
-        raise ValueError(
-            f"{where}: the run lengths cover {sum(counts)} pixels, the image {size[0]}×{size[1]}"
-        )
+        raise ValueError(f"{where}: the run lengths cover {sum(counts)} pixels, the image {size[0]}×{size[1]}")
     values = np.repeat(np.arange(len(counts)) % 2 == 1, counts)
     return torch.from_numpy(values.reshape(size[1], size[0]).T.copy())
 

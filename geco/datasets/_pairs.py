@@ -125,11 +125,7 @@ def draw(
 def sharing(views: Sequence[View], *, shared: int) -> Callable[[int, int], bool]:
     """Whether two views are of different photographs and at least `shared` keypoints are visible in both."""
     photographs = [view.image for view in views]
-    seen = [
-        sum(1 << k for k, v in enumerate(view.keypoints.visible.tolist()) if v)
-        for view in views
-        if view.keypoints
-    ]
+    seen = [sum(1 << k for k, v in enumerate(view.keypoints.visible.tolist()) if v) for view in views if view.keypoints]
 
     def fits(i: int, j: int) -> bool:
         return photographs[i] != photographs[j] and (seen[i] & seen[j]).bit_count() >= shared

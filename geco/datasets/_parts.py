@@ -9,8 +9,7 @@ from geco.types import Skeleton
 # "*n" stands for name_1 … name_n. The order is that of the part indices of the release: where several parts
 # cover a pixel, the last one is seen (an eye lies on a head).
 _HOOFED = (
-    "head leye reye lear rear muzzle {horns}torso neck "
-    "lfuleg lflleg rfuleg rflleg lbuleg lblleg rbuleg rblleg tail"
+    "head leye reye lear rear muzzle {horns}torso neck lfuleg lflleg rfuleg rflleg lbuleg lblleg rbuleg rblleg tail"
 )
 _VEHICLE = (
     "frontside leftside rightside backside roofside leftmirror rightmirror fliplate bliplate "
@@ -52,9 +51,7 @@ def part_table(category: str) -> Skeleton:
         raise ValueError(f"PASCAL-Part has no category {category!r}; it has {', '.join(CATEGORIES)}")
     names = tuple(_names(_PARTS[category]))
     row = {name: i for i, name in enumerate(names)}
-    pairs = [
-        (i, row[_right(name)]) for name, i in row.items() if _right(name) in row and _right(name) != name
-    ]
+    pairs = [(i, row[_right(name)]) for name, i in row.items() if _right(name) in row and _right(name) != name]
     table = involution(len(names), pairs)
     return Skeleton(names, table, table)
 

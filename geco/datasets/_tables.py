@@ -66,18 +66,14 @@ def subset(skeleton: Skeleton, rows: Sequence[int]) -> Skeleton:
 
 @cache
 def _tables() -> dict[str, dict[str, Any]]:
-    table: dict[str, dict[str, Any]] = json.loads(
-        files("geco.datasets").joinpath("keypoint_tables.json").read_text()
-    )
+    table: dict[str, dict[str, Any]] = json.loads(files("geco.datasets").joinpath("keypoint_tables.json").read_text())
     return table
 
 
 def _skeleton(table: dict[str, Any]) -> Skeleton:
     # A horizontal flip exchanges left and right; front and back are counterparts all the same (METHOD §12).
     names, left_right, front_back = table["names"], table["left_right"], table.get("front_back", [])
-    return Skeleton(
-        tuple(names), involution(len(names), left_right + front_back), involution(len(names), left_right)
-    )
+    return Skeleton(tuple(names), involution(len(names), left_right + front_back), involution(len(names), left_right))
 
 
 _SIDES = {"left": "right", "right": "left", "l": "r", "r": "l"}

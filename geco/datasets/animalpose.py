@@ -148,9 +148,7 @@ def _keypoints(rows: list[Any], where: str) -> Keypoints:
     count = len(skeletons("animalpose")["animal"])
     if len(rows) != count:
         raise ValueError(f"{where}: expected {count} keypoints [x, y, visible], got {len(rows)}")
-    points = [
-        numbers(row, 3, f"{where}: keypoints[{i}]", form="[x, y, visible]") for i, row in enumerate(rows)
-    ]
+    points = [numbers(row, 3, f"{where}: keypoints[{i}]", form="[x, y, visible]") for i, row in enumerate(rows)]
     # Clicks on whole pixels, counted from 0.
     return keypoints([p[:2] for p in points], [p[2] > 0 for p in points], shift=PIXEL_CENTRE)
 

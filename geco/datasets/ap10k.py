@@ -105,16 +105,12 @@ def _ends(text: str, where: str) -> tuple[tuple[str, str, str], tuple[str, str, 
     try:
         record = json.loads(text)
     except json.JSONDecodeError as error:
-        raise ValueError(
-            f"{where}: not JSON ({error.msg}); expected src_json_path and trg_json_path"
-        ) from None
+        raise ValueError(f"{where}: not JSON ({error.msg}); expected src_json_path and trg_json_path") from None
     ends = []
     for key in ("src_json_path", "trg_json_path"):
         parts = field(record, key, str, where).replace("\\", "/").split("/")
         if len(parts) < 3:
-            raise ValueError(
-                f"{where}: {key} should end in <family>/<species>/<image>.json, got {'/'.join(parts)!r}"
-            )
+            raise ValueError(f"{where}: {key} should end in <family>/<species>/<image>.json, got {'/'.join(parts)!r}")
         ends.append((parts[-3], parts[-2], parts[-1].removesuffix(".json")))
     return ends[0], ends[1]
 
@@ -123,9 +119,7 @@ def _view(root: Path, skeleton: Skeleton, family: str, species: str, image: str)
     path = root / "ImageAnnotation" / family / species / f"{image}.json"
     record = read_json(path, what="an image annotation of AP-10K")
     where = str(path)
-    x, y, width, height = numbers(
-        field(record, "bbox", list, where), 4, f"{where}: bbox", form="[x, y, width, height]"
-    )
+    x, y, width, height = numbers(field(record, "bbox", list, where), 4, f"{where}: bbox", form="[x, y, width, height]")
     count = len(skeleton)
     flat = numbers(
         field(record, "keypoints", list, where), 3 * count, f"{where}: keypoints", form=f"{count} × (x, y, v)"
@@ -135,9 +129,7 @@ def _view(root: Path, skeleton: Skeleton, family: str, species: str, image: str)
         moved if moved.is_file() else root / "data" / record.get("file_name", f"{image}.jpg"),
         (field(record, "height", int, where), field(record, "width", int, where)),
         # Clicks on whole pixels, counted from 0.
-        keypoints(
-            list(zip(flat[0::3], flat[1::3], strict=True)), [v > 0 for v in flat[2::3]], shift=PIXEL_CENTRE
-        ),
+        keypoints(list(zip(flat[0::3], flat[1::3], strict=True)), [v > 0 for v in flat[2::3]], shift=PIXEL_CENTRE),
         torch.tensor([x, y, x + width, y + height]),
         name=image,
     )

@@ -162,9 +162,7 @@ class _Marks:
 
     @staticmethod
     def of(instances: list[_Instance], origin: str) -> "_Marks":
-        values = [
-            v for instance in instances for v in instance.record["keypoints"] if isinstance(v, int | float)
-        ]
+        values = [v for instance in instances for v in instance.record["keypoints"] if isinstance(v, int | float)]
         whole = all(float(v).is_integer() for v in values)
         # COCO: 0 not marked, 1 marked but hidden, 2 visible. Files that never say 2 mean visible by 1.
         flags = {v for i in instances for v in i.record["keypoints"][2::3]}
@@ -183,9 +181,7 @@ def _view(root: Path, split: str, images: str | Path | None, instance: _Instance
     xy = list(zip(flat[0::3], flat[1::3], strict=True))
     points = on_image(keypoints(xy, [v >= marks.seen_from for v in flat[2::3]], shift=marks.shift), size)
     mask = _mask(root, record.get("mask"), where)
-    return View(
-        path, size, points, _box(record, points, where), mask, name=str(Path(file).with_suffix("").as_posix())
-    )
+    return View(path, size, points, _box(record, points, where), mask, name=str(Path(file).with_suffix("").as_posix()))
 
 
 def _image_file(root: Path, split: str, images: str | Path | None, file: str, where: str) -> Path:
@@ -230,13 +226,8 @@ def _twin_table(root: Path, given: str | Path | None) -> tuple[Path, dict[str, d
     return path, {label: tables.get(label, {}) for label in ("twin", "mirror")}
 
 
-def _skeletons(
-    instances: list[_Instance], given: tuple[Path, dict[str, dict[str, str]]] | None
-) -> dict[str, Skeleton]:
-    return {
-        category: _skeleton(names, given)
-        for category, names in {i.category: i.names for i in instances}.items()
-    }
+def _skeletons(instances: list[_Instance], given: tuple[Path, dict[str, dict[str, str]]] | None) -> dict[str, Skeleton]:
+    return {category: _skeleton(names, given) for category, names in {i.category: i.names for i in instances}.items()}
 
 
 def _skeleton(names: tuple[str, ...], given: tuple[Path, dict[str, dict[str, str]]] | None) -> Skeleton:
@@ -246,9 +237,7 @@ def _skeleton(names: tuple[str, ...], given: tuple[Path, dict[str, dict[str, str
         # Without any left/right in the names nobody knows what a flip exchanges, so there is none.
         return Skeleton(names, table, table if pairs else None)
     path, tables = given
-    twin, mirror = (
-        involution(len(names), _named_pairs(names, tables[label], path)) for label in ("twin", "mirror")
-    )
+    twin, mirror = (involution(len(names), _named_pairs(names, tables[label], path)) for label in ("twin", "mirror"))
     return Skeleton(names, twin, mirror)
 
 
@@ -267,9 +256,7 @@ def _named_pairs(names: tuple[str, ...], table: dict[str, str], path: Path) -> l
 def _groups(instances: list[_Instance], categories: str) -> list[list[int]]:
     if categories == "any":
         if len({instance.names for instance in instances}) > 1:
-            raise ValueError(
-                "categories='any' needs the same keypoints in every category; use categories='same'"
-            )
+            raise ValueError("categories='any' needs the same keypoints in every category; use categories='same'")
         return [list(range(len(instances)))]
     kinds = [instance.category for instance in instances]
     return [[i for i, kind in enumerate(kinds) if kind == wanted] for wanted in sorted(set(kinds))]

@@ -71,9 +71,7 @@ def _records(root: Path, split: str) -> Iterator[tuple[str, str, Keypoints, list
     """(where it is listed, image file, parts, box) of the images of a split, in the order of images.txt."""
     wanted = "1" if split == "train" else "0"
     chosen = {
-        cells[0]
-        for _, cells in read_rows(root / "train_test_split.txt", "image_id", "is_train")
-        if cells[1] == wanted
+        cells[0] for _, cells in read_rows(root / "train_test_split.txt", "image_id", "is_train") if cells[1] == wanted
     }
     boxes = {
         cells[0]: [number(cell, where, what="a box") for cell in cells[1:]]
@@ -85,9 +83,7 @@ def _records(root: Path, split: str) -> Iterator[tuple[str, str, Keypoints, list
             continue
         for name, table in (("bounding_boxes.txt", boxes), ("parts/part_locs.txt", parts)):
             if image not in table:
-                raise ValueError(
-                    f"{root / name}: image {image} of images.txt is missing; is the file cut short?"
-                )
+                raise ValueError(f"{root / name}: image {image} of images.txt is missing; is the file cut short?")
         yield where, file, parts[image], boxes[image]
 
 
@@ -114,9 +110,7 @@ def _view(root: Path, file: str, points: Keypoints, box: list[float], where: str
         raise FileNotFoundError(f"{path}: no such file; {where} lists it")
     size = images.size_of(path)
     x, y, width, height = box
-    masks = next(
-        (base / "segmentations" for base in (root, root.parent) if (base / "segmentations").is_dir()), None
-    )
+    masks = next((base / "segmentations" for base in (root, root.parent) if (base / "segmentations").is_dir()), None)
     return View(
         path,
         size,

@@ -157,8 +157,6 @@ def _part_map(shown: Any, category: str, path: Path) -> Int[Tensor, "h w"]:
     labels = np.zeros(shown.mask.shape, dtype=np.int64)
     for part in np.atleast_1d(shown.parts):
         if part.part_name not in names:
-            raise ValueError(
-                f"{path}: a {category} has no part {part.part_name!r}; it has {', '.join(names)}"
-            )
+            raise ValueError(f"{path}: a {category} has no part {part.part_name!r}; it has {', '.join(names)}")
         np.maximum(labels, part.mask.astype(np.int64) * (names.index(part.part_name) + 1), out=labels)
     return torch.from_numpy(labels)

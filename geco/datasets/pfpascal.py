@@ -41,9 +41,7 @@ _COLUMNS = ("source_image", "target_image", "class")
 _POINTS = ("XA", "YA", "XB", "YB")
 
 
-def load(
-    root: str | Path, split: str, *, masks: str | Path | None = None, faults: list[str] | None = None
-) -> Pairs:
+def load(root: str | Path, split: str, *, masks: str | Path | None = None, faults: list[str] | None = None) -> Pairs:
     """Pairs in the order of the csv file; one photograph has the same name in all its pairs.
 
     `masks`: a folder of VOC class masks, `<image>.png`. `faults`: collects what is wrong and leaves those
@@ -76,18 +74,14 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
     columns = reader.fieldnames or ()
     for column in _COLUMNS:
         if column not in columns:
-            raise ValueError(
-                f"{path}:1: column {column!r} is missing; found {', '.join(columns) or 'nothing'}"
-            )
+            raise ValueError(f"{path}:1: column {column!r} is missing; found {', '.join(columns) or 'nothing'}")
     for cells in reader:
         yield f"{path}:{reader.line_num}", cells
 
 
 def _category(cells: dict[str, str], where: str) -> str:
     if None in cells or None in cells.values():
-        raise ValueError(
-            f"{where}: expected {len(cells)} cells ({', '.join(map(str, cells))}); is the line cut short?"
-        )
+        raise ValueError(f"{where}: expected {len(cells)} cells ({', '.join(map(str, cells))}); is the line cut short?")
     kind = cells["class"].strip()
     if not kind.isdigit() or not 1 <= int(kind) <= len(VOC_CLASSES):
         raise ValueError(f"{where}: class should be a number from 1 to {len(VOC_CLASSES)}, got {kind!r}")

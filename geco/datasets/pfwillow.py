@@ -30,9 +30,7 @@ def load(root: str | Path, split: str = "test", *, faults: list[str] | None = No
     with tolerating(faults):
         annotations = sorted(root.glob("*/*.mat"))
         if not annotations:
-            raise FileNotFoundError(
-                f"{root}: found no <class>/<name>.mat; is this the PF-dataset-WILLOW folder?"
-            )
+            raise FileNotFoundError(f"{root}: found no <class>/<name>.mat; is this the PF-dataset-WILLOW folder?")
         for source, target in permutations(annotations, 2):
             if source.parent == target.parent:
                 kind = source.parent.name

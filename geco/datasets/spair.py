@@ -56,9 +56,7 @@ _LARGE = {
 PUBLISHED_PAIRS = {split: {c: n[i] for c, n in _LARGE.items()} for i, split in enumerate(SPLITS)}
 PUBLISHED = {split: {"pairs": sum(pairs.values())} for split, pairs in PUBLISHED_PAIRS.items()}
 
-_PAIR_NAME = re.compile(
-    r"(\d+)-(\d{4}_\d{6})-(\d{4}_\d{6})[:_]([a-z]+)"
-)  # some copies have _ for : (Windows)
+_PAIR_NAME = re.compile(r"(\d+)-(\d{4}_\d{6})-(\d{4}_\d{6})[:_]([a-z]+)")  # some copies have _ for : (Windows)
 
 
 def load(
@@ -115,9 +113,7 @@ def _view(root: Path, masks: Path | None, category: str, image: str) -> View:
     xy, visible = [], []
     for index in range(len(skeletons("spair")[category])):
         point = points.get(str(index))  # null: not visible in this image
-        xy.append(
-            (0.0, 0.0) if point is None else numbers(point, 2, f"{where}: kps {index}", form="[x, y] or null")
-        )
+        xy.append((0.0, 0.0) if point is None else numbers(point, 2, f"{where}: kps {index}", form="[x, y] or null"))
         visible.append(point is not None)
     box = numbers(field(record, "bndbox", list, where), 4, f"{where}: bndbox", form="[x0, y0, x1, y1]")
     return View(
