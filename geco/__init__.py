@@ -1,49 +1,32 @@
 """Geometry-aware dense image features: match parts across photos, tell left from right, know what is hidden.
 
     import geco
-    matches = geco.transfer("lion.jpg", "cheetah.jpg", [(120, 80), (160, 82)])
 
-Importing this module does nothing: names are resolved when they are first used.
+    matches = geco.transfer("lion.jpg", "cheetah.jpg", [(107, 66), (133, 66)])
+    matches.target, matches.score, matches.visible  # where each point lies, how sure, whether it is visible there
+
+    model = geco.load()                      # the packaged model; or a name, a run folder, a hub id
+    features = model.extract("photo.jpg")    # FeatureMap: values (channels, rows, columns), size of the image
+
+Functions: load, transfer, match, heatmap, features, label. Points are (x, y) in pixels from the image's top-left
+corner, sizes (height, width). Everything that takes `model=` takes a name or a loaded model, and loads the packaged
+one otherwise.
+
+Importing this module does nothing: names are resolved when they are first used. The parts of the package are
+geco.matching, geco.models, geco.data, geco.training, geco.evaluation and so on; each names what it offers.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from geco.system import lazy
 
 if TYPE_CHECKING:
-    from geco.api import features, heatmap, load, match, transfer
-    from geco.model import Geco
-    from geco.types import FeatureMap, Keypoints, Matches, Pair, Skeleton, View
+    from geco.api import features, heatmap, label, load, match, transfer
+    from geco.images import ImageLimits, Readable
+    from geco.matching.settings import MatchSettings
+    from geco.models import Geco
+    from geco.models.settings import EncoderConfig, LoraSettings
+    from geco.types import Encoder, FeatureMap, Keypoints, MaskFile, Matches, Pair, Size, Skeleton, View, Window
 
 __version__ = "0.1.0"
-
-_HOMES = {
-    "geco.api": ("features", "heatmap", "load", "match", "transfer"),
-    "geco.model": ("Geco",),
-    "geco.types": ("FeatureMap", "Keypoints", "Matches", "Pair", "Skeleton", "View"),
-}
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
-
-__all__ = [  # noqa: RUF022, sorted by what a user meets first
-    "load",
-    "transfer",
-    "match",
-    "heatmap",
-    "features",
-    "Geco",
-    "FeatureMap",
-    "Matches",
-    "Keypoints",
-    "Skeleton",
-    "View",
-    "Pair",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'geco' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOME[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+__all__, __getattr__, __dir__ = lazy.door(__name__)

@@ -1,80 +1,92 @@
-"""The one-line functions: load, transfer, match, heatmap, features."""
+"""The one-line functions: load, transfer, match, heatmap, features, label."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from geco import geometry, matching, weights
-from geco.config.matching import MatchSettings
+from geco import geometry, matching, models, propagation
 from geco.images import Readable
-from geco.model import Geco
-from geco.types import FeatureMap, Matches, Size
+from geco.matching.settings import MatchSettings
+from geco.models import Geco
+from geco.types import Encoder, FeatureMap, Matches, Size
 
 Points = Sequence[tuple[float, float]] | Any  # anything torch.as_tensor turns into (k, 2)
+Model = Encoder | str | Path | None  # a loaded model, or what `load` takes
+Seen = Readable | FeatureMap  # an image, or its features if they have been extracted already
 
 
 def load(name: str | Path | None = None, *, device: str = "auto", **options: Any) -> Geco:
     """A model ready for inference, adapter merged: by name, run folder, hub id, or None for the packaged default.
 
-    `options` go to `Geco.from_pretrained`: layer, norm, size, dtype.
+    `options` go to `Geco.from_pretrained`: size, dtype, and how a bare backbone is read (layer, norm).
     """
-    return Geco.from_pretrained(weights.default_model() if name is None else name, device=device, **options).merge()
+    return Geco.from_pretrained(models.default_model() if name is None else name, device=device, **options).merge()
 
 
 def transfer(
-    source: Readable,
-    target: Readable,
+    source: Seen,
+    target: Seen,
     points: Points,
     *,
-    model: Geco | str | None = None,
+    model: Model = None,
     settings: MatchSettings | None = None,
 ) -> Matches:
     """Where points (x, y) of the source image lie in the target image, how sure, and whether they are visible there."""
     encoder = _encoder(model)
-    first, second = encoder.extract_batch([source, target])
-    return matching.transfer(first, second, as_points(points, first.size), settings or _defaults(encoder))
+    start, end = _maps(encoder, source, target)
+    return matching.transfer(start, end, as_points(points, start.size), settings or match_settings(encoder))
 
 
 def match(
-    source: Readable,
-    target: Readable,
+    source: Seen,
+    target: Seen,
     points: Points | None = None,
     *,
-    model: Geco | str | None = None,
+    model: Model = None,
     settings: MatchSettings | None = None,
 ) -> Matches:
     """Mutual matches of patches over the whole images, best first; with points, the matches of those (`transfer`)."""
     if points is not None:
         return transfer(source, target, points, model=model, settings=settings)
     encoder = _encoder(model)
-    first, second = encoder.extract_batch([source, target])
-    return matching.mutual(first, second, settings or _defaults(encoder))
+    start, end = _maps(encoder, source, target)
+    return matching.mutual(start, end, settings or match_settings(encoder))
 
 
 def heatmap(
-    source: Readable,
-    target: Readable,
+    source: Seen,
+    target: Seen,
     point: tuple[float, float],
     *,
-    model: Geco | str | None = None,
+    model: Model = None,
     settings: MatchSettings | None = None,
 ) -> Float[Tensor, "h w"]:
     """Similarity of every target pixel to one point of the source image."""
     encoder = _encoder(model)
-    settings = settings or _defaults(encoder)
-    first, second = encoder.extract_batch([source, target])
-    asked = matching.queries(first, as_points([point], first.size), settings)
-    return matching.score_maps(asked, matching.prepare(second, settings))[0]
+    settings = settings or match_settings(encoder)
+    start, end = _maps(encoder, source, target)
+    query = matching.queries(start, as_points([point], start.size), settings)
+    return matching.score_maps(query, matching.prepare(end, settings))[0]
 
 
-def features(image: Readable, *, model: Geco | str | None = None) -> FeatureMap:
+def features(image: Readable, *, model: Model = None) -> FeatureMap:
     """Dense features of one image; `.unit()` for descriptors of length one."""
-    return _encoder(model).extract(image)
+    return next(iter(_encoder(model).extract_stream([image])))
+
+
+def label(
+    labelled: Iterable[tuple[Readable, Int[Tensor, "_ _"]]], pictures: Iterable[Readable], *, model: Model = None
+) -> Iterator[Int[Tensor, "_ _"]]:
+    """Part labels of new images, one map (height, width) after the other, from a few images whose parts are labelled.
+
+    `labelled` are pairs of an image and its label map, in which 0 is background and i is part i.
+    """
+    return propagation.label(_encoder(model), labelled, pictures)
 
 
 def as_points(points: Points, size: Size) -> Float[Tensor, "k 2"]:
@@ -95,15 +107,21 @@ def as_points(points: Points, size: Size) -> Float[Tensor, "k 2"]:
     return xy
 
 
-def _encoder(model: Geco | str | None) -> Geco:
-    return model if isinstance(model, Geco) else _loaded(model)
+def match_settings(encoder: Encoder, *, threshold: float | None = None, **changes: Any) -> MatchSettings:
+    """The usual settings with the threshold this encoder was calibrated for, unless another is given."""
+    return MatchSettings(threshold=encoder.threshold if threshold is None else threshold, **changes)
 
 
-def _defaults(model: Geco) -> MatchSettings:
-    """The usual settings with the threshold this model was calibrated for."""
-    return MatchSettings(bin=model.config.bin)
+def _maps(encoder: Encoder, *seen: Seen) -> list[FeatureMap]:
+    """Features of images, those that are not feature maps already encoded in one batch."""
+    unseen = encoder.extract_stream([image for image in seen if not isinstance(image, FeatureMap)])
+    return [image if isinstance(image, FeatureMap) else next(unseen) for image in seen]
+
+
+def _encoder(model: Model) -> Encoder:
+    return _loaded(model) if model is None or isinstance(model, str | Path) else model
 
 
 @lru_cache(maxsize=1)
-def _loaded(name: str | None) -> Geco:
+def _loaded(name: str | Path | None) -> Geco:
     return load(name)

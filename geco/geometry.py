@@ -105,12 +105,12 @@ def flip(view: View, skeleton: Skeleton) -> View:
     box = view.box
     return replace(
         view,
-        image=_pixels(view).flip(-1),
+        image=view.pixels.flip(-1),
         keypoints=keypoints and flip_keypoints(keypoints, width=width, mirror=skeleton.mirror),
         box=None
         if box is None
         else torch.stack([width - box[..., 2], box[..., 1], width - box[..., 0], box[..., 3]], -1),
-        mask=None if view.mask is None else _mask(view).flip(-1),
+        mask=None if view.mask is None else view.foreground.flip(-1),
         parts=None if view.parts is None else view.parts.flip(-1),
     )
 
@@ -122,8 +122,8 @@ def crop(view: View, window: tuple[int, int, int, int]) -> View:
     """
     return replace(
         frame(view, window),
-        image=cut(_pixels(view), window, beyond="edge"),
-        mask=None if view.mask is None else cut(_mask(view), window, beyond="zero"),
+        image=cut(view.pixels, window, beyond="edge"),
+        mask=None if view.mask is None else cut(view.foreground, window, beyond="zero"),
         parts=None if view.parts is None else cut(view.parts, window, beyond="zero"),
         window=None,
     )
@@ -154,10 +154,10 @@ def rotate(view: View, degrees: float) -> View:
     place = _turned_from(view.size, degrees)
     return replace(
         view,
-        image=_sampled(_pixels(view), place),
+        image=_sampled(view.pixels, place),
         keypoints=keypoints,
         box=box,
-        mask=None if view.mask is None else _labels_at(_mask(view), place),
+        mask=None if view.mask is None else _labels_at(view.foreground, place),
         parts=None if view.parts is None else _labels_at(view.parts, place),
     )
 
@@ -185,8 +185,8 @@ def _labels_at(labels: Tensor, place: Float[Tensor, "h w 2"]) -> Tensor:
     """The label under each of these positions, 0 beyond the image."""
     size = labels.shape[-2], labels.shape[-1]
     place = place.to(labels.device)
-    found = labels.flatten(-2)[..., cells(place, size=size, grid=size)]
-    return found * inside(place, size=size)
+    nearest = labels.flatten(-2)[..., cells(place, size=size, grid=size)]
+    return nearest * inside(place, size=size)
 
 
 def cut(pixels: Tensor, window: tuple[int, int, int, int], *, beyond: Literal["edge", "zero"]) -> Tensor:
@@ -227,22 +227,10 @@ def resize(view: View, to: Size, *, mode: str = "bilinear") -> View:
         box = resize_points(box.unflatten(-1, (2, 2)), size=view.size, to=to).flatten(-2)
     return replace(
         view,
-        image=resize_image(_pixels(view), to, mode=mode),
+        image=resize_image(view.pixels, to, mode=mode),
         size=to,
         keypoints=keypoints,
         box=box,
-        mask=None if view.mask is None else resize_labels(_mask(view), to),
+        mask=None if view.mask is None else resize_labels(view.foreground, to),
         parts=None if view.parts is None else resize_labels(view.parts, to),
     )
-
-
-def _pixels(view: View) -> Tensor:
-    if not isinstance(view.image, Tensor):
-        raise ValueError(f"{view.image} has not been read; call images.load_view(view) first")
-    return view.image
-
-
-def _mask(view: View) -> Tensor:
-    if not isinstance(view.mask, Tensor):
-        raise ValueError("the mask has not been read; call images.load_view(view) first")
-    return view.mask

@@ -4,7 +4,7 @@ import io
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -16,8 +16,19 @@ from PIL import ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from geco import geometry
-from geco.config.images import IMAGENET_MEAN, IMAGENET_STD, ImageLimits
 from geco.types import Image, MaskFile, Size, View
+
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+
+
+@dataclass(frozen=True)
+class ImageLimits:
+    """What is refused before it is decoded."""
+
+    megapixels: float = 80.0  # above any camera in common use, below what would fill a laptop's memory
+    shortest_side: int = 8  # pixels; smaller files are icons or mistakes, there is nothing to match in them
+
 
 Readable = str | Path | bytes | Pillow.Image | Shaped[np.ndarray, "..."] | Shaped[Tensor, "..."]
 
@@ -49,13 +60,19 @@ def size_of(path: str | Path) -> Size:
 
 def read_mask(mask: MaskFile, *, limits: ImageLimits = ImageLimits()) -> Bool[Tensor, "h w"]:
     """Foreground pixels of a mask file."""
-    with _opened(mask.path, str(mask.path)) as opened, _decoding(str(mask.path)):
+    with _opened(mask.path, str(mask.path)) as opened:
         _check_size(opened.size, str(mask.path), limits)
-        values = np.array(opened)
+        with _decoding(str(mask.path)):
+            values = np.array(opened)
     values = values if values.ndim == 2 else values[..., 0]
     if values.dtype == np.bool_:
         return torch.from_numpy(values)
     return torch.from_numpy(values >= 128 if mask.label is None else values == mask.label)
+
+
+def read_view(view: View, *, limits: ImageLimits = ImageLimits()) -> UInt8[Tensor, "3 h w"] | Float[Tensor, "3 h w"]:
+    """The pixels that a view shows; its mask is left unread."""
+    return load_view(replace(view, mask=None, parts=None), limits=limits).pixels
 
 
 def load_view(view: View, *, limits: ImageLimits = ImageLimits()) -> View:
@@ -89,10 +106,10 @@ def _check_annotated(pixels: Tensor, size: Size, what: str) -> None:
         )
 
 
-def fit(size: Size, *, patch: int, longest: int | None = None) -> Size:
-    """The size nearest to `size` (scaled to `longest`, if given) whose sides are multiples of the patch."""
+def fit(size: Size, *, multiple: int, longest: int | None = None) -> Size:
+    """The size nearest to `size` (scaled to `longest`, if given) whose sides are multiples of this."""
     scale = 1.0 if longest is None else longest / max(size)
-    height, width = (max(patch, round(side * scale / patch) * patch) for side in size)
+    height, width = (max(multiple, round(side * scale / multiple) * multiple) for side in size)
     return height, width
 
 
@@ -102,9 +119,6 @@ def prepare(image: Image, to: Size, *, mode: str = "bilinear") -> Float[Tensor, 
     pixels = geometry.resize_image(pixels, to, mode=mode).clamp(0, 1)
     mean, std = pixels.new_tensor(IMAGENET_MEAN), pixels.new_tensor(IMAGENET_STD)
     return (pixels - mean[:, None, None]) / std[:, None, None]
-
-
-# --- readers ----------------------------------------------------------------------------------------------------------
 
 
 @contextmanager

@@ -1,15 +1,14 @@
-"""The data that flows: frozen dataclasses that hold tensors and nothing else.
+"""The data that flows: frozen dataclasses that hold tensors and nothing else; and Encoder, what makes feature maps.
 
 Points are (x, y) in pixels with the origin at the image's top-left *corner* (the first pixel's centre is (0.5, 0.5)),
 sizes are (height, width), boxes are (x0, y0, x1, y1). A batch is leading dimensions of the same type; padding is
 `visible=False`.
 """
 
-import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int, UInt8
@@ -101,6 +100,47 @@ class View:
     name: str | tuple[str, ...] = ""
     window: Window | None = None
 
+    @property
+    def pixels(self) -> Image:
+        """The image, once it has been read."""
+        if not isinstance(self.image, Tensor):
+            raise ValueError(f"{self.image} has not been read; call images.load_view(view) first")
+        return self.image
+
+    @property
+    def points(self) -> Keypoints:
+        """The keypoints, of a view that is annotated with them."""
+        if self.keypoints is None:
+            raise ValueError(f"{self.label} has no keypoints; expected a view annotated with them")
+        return self.keypoints
+
+    @property
+    def foreground(self) -> Bool[Tensor, "*b h w"]:
+        """The mask, once it has been read."""
+        if not isinstance(self.mask, Tensor):
+            known = "the mask has not been read; call images.load_view(view) first" if self.mask else "there is no mask"
+            raise ValueError(f"{self.label}: {known}; see geco.masks")
+        return self.mask
+
+    @property
+    def part_map(self) -> Int[Tensor, "*b h w"]:
+        """The part labels, of a view that is annotated with them."""
+        if self.parts is None:
+            raise ValueError(f"{self.label} has no part map; expected a view annotated with parts")
+        return self.parts
+
+    @property
+    def identity(self) -> str:
+        """What identifies the image content: the name, or the path of an unnamed file."""
+        if not self.name and not isinstance(self.image, Path):
+            raise ValueError("a view that holds pixels needs a name, so that its image is encoded only once")
+        return str(self.name or self.image)
+
+    @property
+    def label(self) -> str:
+        """The view in an error message."""
+        return str(self.name or (self.image if isinstance(self.image, Path) else "a view"))
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -114,10 +154,34 @@ class Pair:
     skeleton: Skeleton | tuple[Skeleton, ...]
     category: str | tuple[str, ...] = ""
 
+    @property
+    def skeletons(self) -> tuple[Skeleton, ...]:
+        """One skeleton per sample of a batch; of a single pair, its one."""
+        if isinstance(self.skeleton, tuple):
+            return self.skeleton
+        samples = self.source.points.visible.shape[:-1]
+        return (self.skeleton,) * (samples[0] if samples else 1)
+
+    @property
+    def table(self) -> Skeleton:
+        """The skeleton of a single pair."""
+        if isinstance(self.skeleton, tuple):
+            raise ValueError(f"expected a single pair, got a batch of {len(self.skeleton)}; take its `skeletons`")
+        return self.skeleton
+
+
+@runtime_checkable
+class PairSequence(Protocol):
+    """Pairs in a fixed order: a list of them, or a dataset that puts each together when it is asked for."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Pair]: ...
+    def __getitem__(self, index: int, /) -> Pair: ...
+
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """Patch tokens after the backbone's final norm, and the size of the image they describe."""
+    """Dense features of an image: a descriptor for each patch, and the size of the image they describe."""
 
     values: Float[Tensor, "*b c h w"]
     size: Size
@@ -139,65 +203,33 @@ class Matches:
     source: Float[Tensor, "*b k 2"]
     target: Float[Tensor, "*b k 2"]
     score: Float[Tensor, "*b k"]
-    visible: Bool[Tensor, "*b k"]  # False: the best score stayed below the bin's, "not visible here"
+    visible: Bool[Tensor, "*b k"]  # False: the best score stayed below the threshold: "not visible here"
 
 
-T = TypeVar("T")
-PER_SAMPLE = ("name", "category", "skeleton")  # fields that become tuples in a batch
+@runtime_checkable
+class Encoder(Protocol):
+    """What makes feature maps: a model of ours, an exported engine, or anything else that has these."""
 
+    name: str
 
-def stack(items: Sequence[T]) -> T:
-    """One object whose tensors have a new leading batch dimension; every other field must be the same in all items.
+    @property
+    def threshold(self) -> float:
+        """Similarity below which its matches are "not visible"."""
 
-    Keypoints of different number are padded with `visible=False`, so categories can be mixed in a batch.
-    """
-    first = items[0]
-    if isinstance(first, Keypoints):
-        return _stack_keypoints(items)  # type: ignore[arg-type, return-value]
-    values: dict[str, Any] = {}
-    for field in dataclasses.fields(first):  # type: ignore[arg-type]
-        parts = [getattr(item, field.name) for item in items]
-        values[field.name] = _stack_field(field.name, parts)
-    return type(first)(**values)
+    @property
+    def dim(self) -> int:
+        """Channels of a feature map."""
 
+    @property
+    def stride(self) -> int:
+        """Side of a patch, in pixels of the encoder's input."""
 
-def _stack_field(name: str, parts: list[Any]) -> Any:
-    if isinstance(parts[0], Tensor):
-        return torch.stack(parts)
-    if name in PER_SAMPLE:
-        return tuple(parts)
-    if isinstance(parts[0], Keypoints | View):
-        return stack(parts)
-    if any(part != parts[0] for part in parts[1:]):
-        raise ValueError(f"cannot stack items whose {name} differ: {parts[0]!r} and others")
-    return parts[0]
+    @property
+    def device(self) -> torch.device:
+        """Where feature maps are made, and stay."""
 
+    def extract_stream(self, pictures: Iterable[Any], *, batch_size: int = 8) -> Iterator[FeatureMap]:
+        """Feature maps (c, h, w) of images of any kind that `images.read` takes, each with the size of its image."""
 
-def _stack_keypoints(items: Sequence[Keypoints]) -> Keypoints:
-    longest = max(item.visible.shape[-1] for item in items)
-    xy = [torch.nn.functional.pad(item.xy, (0, 0, 0, longest - item.xy.shape[-2])) for item in items]
-    visible = [
-        torch.nn.functional.pad(item.visible, (0, longest - item.visible.shape[-1]), value=False) for item in items
-    ]
-    return Keypoints(torch.stack(xy), torch.stack(visible))
-
-
-def mapped(
-    item: T, of_tensor: Callable[[Tensor], Tensor], of_entries: Callable[[Any], Any] = lambda entries: entries
-) -> T:
-    """The batch with every tensor, and every tuple that has an entry per sample, replaced."""
-    values: dict[str, Any] = {}
-    for field in dataclasses.fields(item):  # type: ignore[arg-type]
-        value = getattr(item, field.name)
-        if isinstance(value, Tensor):
-            values[field.name] = of_tensor(value)
-        elif field.name in PER_SAMPLE:
-            values[field.name] = of_entries(value)
-        elif dataclasses.is_dataclass(value):
-            values[field.name] = mapped(value, of_tensor, of_entries)
-    return dataclasses.replace(item, **values)  # type: ignore[type-var]
-
-
-def picked(batch: T, index: Int[Tensor, "n"]) -> T:
-    """A batch of the samples with these numbers."""
-    return mapped(batch, lambda tensor: tensor[index], lambda entries: tuple(entries[i] for i in index.tolist()))
+    def fingerprint(self) -> str:
+        """Equal for encoders that give equal features."""

@@ -19,7 +19,7 @@ import torch
 from torch.nn import functional
 
 from geco import geometry, matching
-from geco.benchmarks.runtime import release, resident
+from geco.system import devices
 from geco.types import FeatureMap
 
 
@@ -71,12 +71,12 @@ def seconds(function, pairs):
 
 def peak_megabytes(function, pair):
     """Memory that a call needs beyond what was there."""
-    release()
-    before, peak, stop = resident(), [0], threading.Event()
+    devices.release()
+    before, peak, stop = devices.resident(), [0], threading.Event()
 
     def watch():
         while not stop.wait(0.001):
-            peak[0] = max(peak[0], resident() - before)
+            peak[0] = max(peak[0], devices.resident() - before)
 
     watcher = threading.Thread(target=watch)
     watcher.start()

@@ -23,10 +23,9 @@ from PIL import Image as Pillow
 from torch.utils.data import DataLoader
 
 from geco import images
-from geco.config.augment import AugmentSettings
-from geco.config.sampling import SamplingSettings
-from geco.loading import TrainingPairs, collate
-from geco.sampling import EpochSampler, Joint
+from geco.batching import collate
+from geco.training import EpochSampler, Joint, TrainingPairs
+from geco.training.settings import AugmentSettings, SamplingSettings
 from geco.types import Keypoints, MaskFile, Pair, Skeleton, View
 
 KEYPOINTS = 17

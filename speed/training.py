@@ -23,11 +23,12 @@ from accelerate import Accelerator
 from torch import Tensor
 from torch.nn import functional
 
-from geco import images, jobs, steps, transport, types
-from geco.config.encoder import EncoderConfig
-from geco.config.training import TrainConfig
+from geco import batching
 from geco.losses import CellSets, TransportLoss, cell_sets, visible_shares
-from geco.steps import Stepper
+from geco.models.settings import EncoderConfig
+from geco.training import Stepper, build_model, encode, trainable
+from geco.training.settings import TrainConfig
+from geco.transport import marginals
 from geco.types import FeatureMap, Keypoints, Pair, Skeleton, View
 
 KEYPOINTS = 20
@@ -45,7 +46,7 @@ def model_of_size(side: int) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         Dinov2Model(config).save_pretrained(folder)
         settings = TrainConfig(encoder=EncoderConfig(backbone=folder))
-        return jobs.build(settings.at_size(side))
+        return build_model(settings.at_size(side))
 
 
 def batch_of(pairs: int, side: int) -> Pair:
@@ -68,10 +69,10 @@ def naive_loss(model: Any, batch: Pair, loss: TransportLoss) -> Tensor:
     """The same number as ours, pair by pair."""
     sums, counts = [], []
     for i in range(len(batch.category)):
-        pair = types.picked(batch, torch.tensor([i]))
+        pair = batching.pick(batch, torch.tensor([i]))
         maps = []
         for view in (pair.source, pair.target):
-            maps.append(model(images.prepare(view.image, view.size)).unit())
+            maps.append(FeatureMap(model(**model.prepare(view.image, view.size)), view.size).unit())
         sets = cell_sets(pair, (maps[0].grid, maps[1].grid))
         P = log_domain_plan(maps, pair, sets, loss)
         sums.append(set_sums(P, sets))
@@ -86,10 +87,7 @@ def log_domain_plan(maps: list[FeatureMap], pair: Pair, sets: CellSets, loss: Tr
     cosines = maps[0].values[0].flatten(1).mT @ maps[1].values[0].flatten(1)
     Z = functional.pad(cosines, (0, 1, 0, 1), value=settings.z) / settings.lam
     shares = visible_shares(pair, settings)
-    a, b = (
-        transport.marginals(mask, share, s=settings.s)[0].log()
-        for mask, share in zip(sets.foregrounds, shares, strict=True)
-    )
+    a, b = (marginals(mask, share, s=settings.s)[0].log() for mask, share in zip(sets.foregrounds, shares, strict=True))
     phi, psi = 1 / (1 + settings.lam / settings.alpha), 1 / (1 + settings.lam / settings.beta)
     g = torch.zeros_like(b)
     for _ in range(settings.iterations):
@@ -109,18 +107,18 @@ def set_sums(P: Tensor, sets: CellSets) -> Tensor:
 
 def ways(model: Any, batch: Pair) -> dict[str, Callable[[], None]]:
     loss = TransportLoss()
-    parameters = list(jobs.trainable(model).values())
+    parameters = list(trainable(model).values())
     accelerator = Accelerator(cpu=True)
     wrapped, optimizer = accelerator.prepare(model, torch.optim.Adam(parameters, lr=0.0))
     stepper = Stepper(wrapped, optimizer, loss, accelerator)
     with torch.no_grad():
-        source, target = steps.encode(model, batch)
+        source, target = encode(model, batch)
     gradient = torch.randn_like(torch.cat([source.values, target.values]))
     sets = cell_sets(batch, (source.grid, target.grid))
 
     def encoder() -> None:
-        pixels = images.prepare(torch.cat([batch.source.image, batch.target.image]), batch.source.size)
-        model(pixels).values.backward(gradient)
+        pixels = torch.cat([batch.source.image, batch.target.image])
+        model(**model.prepare(pixels, batch.source.size)).backward(gradient)
         optimizer.zero_grad()
 
     def naive() -> None:
@@ -156,7 +154,7 @@ def measure(side: int, pairs: int, repeats: int) -> dict[str, list[float]]:
     model, batch = model_of_size(side), batch_of(pairs, side)
     todo = ways(model, batch)
     with torch.no_grad():
-        ours = float(TransportLoss()(*steps.encode(model, batch), batch).total)
+        ours = float(TransportLoss()(*encode(model, batch), batch).total)
         theirs = float(naive_loss(model, batch, TransportLoss()))
     assert abs(ours - theirs) < 1e-3 * abs(theirs), f"the ways disagree: {ours} and {theirs}"
     seconds: dict[str, list[float]] = {name: [] for name in todo}

@@ -20,8 +20,8 @@ import torch
 from _memory import peak, peak_in_subprocess
 from torch import Tensor
 
-from geco.config.transport import TransportSettings
 from geco.transport import marginals, scores, sinkhorn
+from geco.transport.settings import TransportSettings
 from geco.types import FeatureMap
 
 SETTINGS = TransportSettings()

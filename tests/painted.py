@@ -21,7 +21,7 @@ COLOURS = torch.tensor([[250, 10, 10], [10, 250, 10], [10, 10, 250], [250, 250, 
 def views(count, seed=0, folder=None, sizes=((64, 64), (48, 80))):
     """Views with up to five visible keypoints in the middle of patches no two of which touch."""
     generator = torch.Generator().manual_seed(seed)
-    made = []
+    painted = []
     for number in range(count):
         height, width = sizes[number % len(sizes)]
         rows, columns = ((side // PATCH - 1) // 2 for side in (height, width))
@@ -29,36 +29,38 @@ def views(count, seed=0, folder=None, sizes=((64, 64), (48, 80))):
         cells = 2 * torch.stack([spots % columns, spots // columns], -1) + 1  # at the border the peak is flat
         visible = torch.rand(5, generator=generator) < 0.75
         pixels = torch.zeros(3, height, width, dtype=torch.uint8)
-        for (x, y), colour, shown in zip(cells.tolist(), COLOURS, visible.tolist(), strict=True):
-            if shown:
+        for (x, y), colour, is_visible in zip(cells.tolist(), COLOURS, visible.tolist(), strict=True):
+            if is_visible:
                 patch = pixels[:, PATCH * y : PATCH * (y + 1), PATCH * x : PATCH * (x + 1)]
                 patch[:] = colour[:, None, None]
         image = pixels
         if folder is not None:
             image = Path(folder) / f"{number}.png"
-            if not image.exists():  # a run that goes on must find its files unchanged
+            if not image.exists():  # a run that resumes must find its files unchanged
                 Pillow.fromarray(pixels.permute(1, 2, 0).numpy()).save(image)
         xy = (cells + 0.5) * PATCH
         box = torch.tensor([0.0, 0.0, width / 2, height / 2])
-        made.append(View(image, (height, width), Keypoints(xy, visible), box, name=f"animal {number}"))
-    return made
+        painted.append(View(image, (height, width), Keypoints(xy, visible), box, name=f"animal {number}"))
+    return painted
 
 
 def pairs(count=30, images=8, seed=0, folder=None):
     """Random ordered pairs of two categories."""
     all_views = views(images, seed, folder)
     generator = torch.Generator().manual_seed(seed + 1)
-    made = []
+    drawn = []
     for number in range(count):
         source, target = torch.randperm(images // 2, generator=generator)[:2].tolist()
         shift = number % 2 * (images // 2)
         category = ("cat", "dog")[number % 2]
-        made.append(Pair(all_views[source + shift], all_views[target + shift], SKELETON, category))
-    return made
+        drawn.append(Pair(all_views[source + shift], all_views[target + shift], SKELETON, category))
+    return drawn
 
 
 class Painter:
-    """Features are mean colours of patches and a constant; a `blind` one cannot tell left from right."""
+    """An encoder whose features are mean colours of patches and a constant; a `blind` one confuses left and right."""
+
+    name, threshold, dim, stride, device = "painter", 0.3, 4, PATCH, torch.device("cpu")
 
     def __init__(self, blind=False, log=None, die_after=None):
         self.blind, self.log, self.die_after, self.seen = blind, log, die_after, 0
@@ -66,8 +68,8 @@ class Painter:
     def fingerprint(self):
         return f"painter-{self.blind}"
 
-    def extract_batch(self, pictures, *, batch_size=8):
-        return [self._extract(picture) for picture in pictures]
+    def extract_stream(self, pictures, *, batch_size=8):
+        return (self._extract(picture) for picture in pictures)
 
     def _extract(self, picture):
         self.seen += 1

@@ -6,7 +6,7 @@ import torch
 
 import geco
 from geco import api, matching
-from geco.config.matching import MatchSettings
+from geco.matching.settings import MatchSettings
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def test_transfer_is_extract_and_match(model, photo):
     points = [(10, 20), (110.5, 80.0)]
     found = geco.transfer(first, second, points, model=model)
     maps = [model.extract(path) for path in (first, second)]
-    expected = matching.transfer(*maps, torch.tensor(points), MatchSettings(bin=model.config.bin))
+    expected = matching.transfer(*maps, torch.tensor(points), MatchSettings(threshold=model.config.threshold))
     torch.testing.assert_close(found.target, expected.target)
     assert geco.match(first, second, points, model=model).target.equal(found.target)
     assert ((found.target >= 0) & (found.target <= torch.tensor([80.0, 100.0]))).all()
@@ -27,7 +27,7 @@ def test_transfer_is_extract_and_match(model, photo):
 
 def test_match_gives_mutual_patches_best_first(model, photo):
     path = photo(seed=3)
-    found = geco.match(path, path, model=model, settings=MatchSettings(bin=-1.0))
+    found = geco.match(path, path, model=model, settings=MatchSettings(threshold=-1.0))
     assert len(found.score) == 64
     torch.testing.assert_close(found.source, found.target)
     assert found.visible.all()
@@ -48,7 +48,7 @@ def test_features_are_the_models(model, photo):
 
 def test_the_threshold_is_the_models_unless_given(model, photo):
     path = photo()
-    found = geco.transfer(path, path, [(30, 40)], model=model, settings=MatchSettings(bin=1.5))
+    found = geco.transfer(path, path, [(30, 40)], model=model, settings=MatchSettings(threshold=1.5))
     assert not found.visible.any()
 
 

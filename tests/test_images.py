@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from geco import images
-from geco.config.images import ImageLimits
+from geco.images import ImageLimits
 from geco.types import MaskFile, View
 
 
@@ -168,9 +168,9 @@ def test_load_view_reads_once_and_checks_sizes(save):
 
 
 def test_fit_gives_multiples_of_the_patch():
-    assert images.fit((375, 500), patch=14) == (378, 504)
-    assert images.fit((375, 500), patch=14, longest=518) == (392, 518)
-    assert images.fit((3, 500), patch=14) == (14, 504)
+    assert images.fit((375, 500), multiple=14) == (378, 504)
+    assert images.fit((375, 500), multiple=14, longest=518) == (392, 518)
+    assert images.fit((3, 500), multiple=14) == (14, 504)
 
 
 def test_prepare_squashes_and_normalises():

@@ -1,5 +1,8 @@
 """The public names, and that importing them costs nothing until they are used."""
 
+import inspect
+import pydoc
+import re
 import subprocess
 import sys
 
@@ -7,20 +10,11 @@ import pytest
 
 import geco
 
-PUBLIC = {
-    "load",
-    "transfer",
-    "match",
-    "heatmap",
-    "features",
-    "Geco",
-    "FeatureMap",
-    "Matches",
-    "Keypoints",
-    "Skeleton",
-    "View",
-    "Pair",
-}
+FUNCTIONS = {"load", "transfer", "match", "heatmap", "features", "label"}
+TYPES = {"Encoder", "FeatureMap", "Geco", "Keypoints", "MaskFile", "Matches", "Pair", "Skeleton", "View", "Window"}
+SETTINGS = {"EncoderConfig", "ImageLimits", "LoraSettings", "MatchSettings"}
+ALIASES = {"Readable", "Size"}  # names of types that have no docstring of their own
+PUBLIC = FUNCTIONS | TYPES | SETTINGS | ALIASES
 
 
 def test_the_public_names_are_these():
@@ -28,9 +22,27 @@ def test_the_public_names_are_these():
     assert set(dir(geco)) >= PUBLIC
 
 
-@pytest.mark.parametrize("name", sorted(PUBLIC))
+@pytest.mark.parametrize("name", sorted(PUBLIC - ALIASES))
 def test_every_public_name_resolves_and_is_documented(name):
     assert getattr(geco, name).__doc__
+
+
+def test_help_starts_with_what_a_user_needs():
+    start = pydoc.plain(pydoc.render_doc(geco))[:1500]
+    for word in ("geco.transfer(", "geco.load()", "matches.visible", "label"):
+        assert word in start, word
+
+
+def test_every_type_of_a_public_signature_can_be_imported_from_geco():
+    """Names of our own classes in the annotations of the public functions and of Geco's public methods."""
+    methods = [getattr(value, "__func__", value) for name, value in vars(geco.Geco).items() if not name.startswith("_")]
+    callables = [*(getattr(geco, name) for name in FUNCTIONS), *filter(inspect.isfunction, methods)]
+    signatures = [inspect.signature(function) for function in callables]
+    annotations = [parameter.annotation for s in signatures for parameter in s.parameters.values()]
+    text = " ".join(str(annotation) for annotation in (*annotations, *(s.return_annotation for s in signatures)))
+    named = {name.rsplit(".", 1)[1] for name in re.findall(r"geco\.[\w.]+", text)}
+    assert "MatchSettings" in named
+    assert named <= PUBLIC, named - PUBLIC
 
 
 def test_unknown_names_are_attribute_errors():

@@ -3,7 +3,8 @@ import pickle
 import pytest
 import torch
 
-from geco.types import FeatureMap, Keypoints, Pair, Skeleton, View, stack
+from geco.batching import stack
+from geco.types import FeatureMap, Keypoints, Pair, Skeleton, View
 
 FACE = Skeleton(("left eye", "right eye", "nose"), (1, 0, 2), (1, 0, 2))
 NOSE = Skeleton(("nose",), (0,), None)

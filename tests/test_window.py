@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from geco import geometry, images
-from geco.types import Keypoints, MaskFile, View, Window, stack
+from geco.batching import stack
+from geco.types import Keypoints, MaskFile, View, Window
 
 SIZE = (40, 60)
 

@@ -1,17 +1,19 @@
-"""A training set made of coloured squares: in memory, or on disk in the layout of SPair-71k."""
+"""A training set made of coloured squares, in memory or in the layout of SPair-71k; recipes that take seconds."""
 
 import json
 from colorsys import hsv_to_rgb
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
 from PIL import Image as Pillow
 
-from geco.config.augment import AugmentSettings
-from geco.config.encoder import EncoderConfig, LoraSettings
-from geco.config.training import TrainConfig
-from geco.config.transport import LossSettings
+from geco.batching import collate
+from geco.losses.settings import LossSettings
+from geco.models.settings import EncoderConfig, LoraSettings
+from geco.training import RunFolder, augment
+from geco.training.settings import AugmentSettings, TrainConfig
 from geco.types import Keypoints, Pair, Skeleton, View
 
 SIDE, PATCH, COUNT = 98, 14, 5
@@ -66,12 +68,22 @@ def view(number, *, hidden=()):
 
 def pairs(count, *, first=0):
     """Pairs of two categories, no view twice; one keypoint of every source and target is hidden."""
-    made = []
+    drawn = []
     for number in range(first, first + count):
         source = view(2 * number, hidden=(1 + number % 4,))
         target = view(2 * number + 1, hidden=(1 + (number + 1) % 4,))
-        made.append(Pair(source, target, SKELETON, ("cat", "dog")[number % 2]))
-    return made
+        drawn.append(Pair(source, target, SKELETON, ("cat", "dog")[number % 2]))
+    return drawn
+
+
+def without_masks(pair):
+    """The pair with neither mask."""
+    return replace(pair, source=replace(pair.source, mask=None), target=replace(pair.target, mask=None))
+
+
+def batch(drawn):
+    """The pairs stacked, as a loader without augmentation hands them over."""
+    return collate([augment.plain(pair, AugmentSettings(size=SIDE)) for pair in drawn])
 
 
 def config(backbone, **changes):
@@ -79,7 +91,7 @@ def config(backbone, **changes):
     values = {
         "encoder": EncoderConfig(backbone=str(backbone), size=SIDE, lora=LoraSettings(rank=10, alpha=40.0)),
         "augment": AugmentSettings(size=SIDE),
-        "settings": LossSettings(reduction="conditional"),
+        "loss": LossSettings(reduction="conditional"),
         "learning_rate": 1e-2,
         "batch_size": 4,
         "workers": 0,
@@ -95,29 +107,48 @@ def plain_config(backbone, **changes):
     return config(backbone, augment=AugmentSettings(size=SIDE, plain=("squares",)), **changes)
 
 
+def logged(folder, key="loss", kind="step"):
+    """What the log of a run says about this key, step by step or validation by validation."""
+    return [record[key] for record in RunFolder(folder).records() if record["kind"] == kind]
+
+
+def record_gradients(monkeypatch):
+    """A list that gets the gradient of every step from here on."""
+    gradients = []
+    step = torch.optim.Adam.step
+
+    def recording(self, *args, **options):
+        gradients.append(torch.cat([p.grad.flatten().clone() for p in self.param_groups[0]["params"]]))
+        return step(self, *args, **options)
+
+    monkeypatch.setattr(torch.optim.Adam, "step", recording)
+    return gradients
+
+
 def write_spair(root: Path, *, train: int = 6, val: int = 2):
     """Views and pairs as files of SPair-71k; keypoints are the first five of a cat."""
     names = {}
     for split, count, first in (("trn", train, 0), ("val", val, 100)):
         lines = []
         for number, pair in enumerate(pairs(count, first=first)):
-            source, target = (_write_view(root, one, names) for one in (pair.source, pair.target))
+            source, target = (_write_view(root, end, names) for end in (pair.source, pair.target))
             lines.append(f"{number:06d}-{source}-{target}:cat")
         (root / "Layout" / "large").mkdir(parents=True, exist_ok=True)
         (root / "Layout" / "large" / f"{split}.txt").write_text("\n".join(lines) + "\n")
     return root
 
 
-def _write_view(root, one, names):
-    name = names.setdefault(one.name, f"2008_{len(names):06d}")
+def _write_view(root, squares, names):
+    name = names.setdefault(squares.name, f"2008_{len(names):06d}")
     folders = {kind: root / kind / "cat" for kind in ("JPEGImages", "ImageAnnotation", "Segmentation")}
     for folder in folders.values():
         folder.mkdir(parents=True, exist_ok=True)
-    Pillow.fromarray(one.image.permute(1, 2, 0).numpy()).save(folders["JPEGImages"] / f"{name}.jpg")
-    Pillow.fromarray(one.mask.numpy().astype(np.uint8) * 8).save(folders["Segmentation"] / f"{name}.png")
-    points = {str(i): None for i in range(30)}
-    for i, (point, visible) in enumerate(zip(one.keypoints.xy.tolist(), one.keypoints.visible.tolist(), strict=True)):
-        points[str(i)] = [int(value) for value in point] if visible else None
-    record = {"kps": points, "bndbox": [0, 0, SIDE, SIDE], "image_height": SIDE, "image_width": SIDE}
+    Pillow.fromarray(squares.image.permute(1, 2, 0).numpy()).save(folders["JPEGImages"] / f"{name}.jpg")
+    Pillow.fromarray(squares.mask.numpy().astype(np.uint8) * 8).save(folders["Segmentation"] / f"{name}.png")
+    marks = {str(i): None for i in range(30)}
+    points = squares.keypoints
+    for i, (point, visible) in enumerate(zip(points.xy.tolist(), points.visible.tolist(), strict=True)):
+        marks[str(i)] = [int(value) for value in point] if visible else None
+    record = {"kps": marks, "bndbox": [0, 0, SIDE, SIDE], "image_height": SIDE, "image_width": SIDE}
     (folders["ImageAnnotation"] / f"{name}.json").write_text(json.dumps(record))
     return name

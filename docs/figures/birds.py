@@ -6,16 +6,14 @@ The folders must have been made with `geco evaluate keypoints cub … --set n_pa
 """
 
 import argparse
-import json
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 
-from geco.benchmarks._journal import Journal, Prediction, digest
-from geco.cli._evaluation import load_data
-from geco.datasets._pairs import Pairs
+from geco import data
+from geco.evaluation import keypoints as evaluation
 
 RADIUS = 0.1  # of the target's longer side
 
@@ -25,18 +23,20 @@ def part(name: str) -> str:
     return name.removeprefix("left ").removeprefix("right ")
 
 
-def count(pairs: Pairs, made: Mapping[int, Prediction]) -> tuple[Counter[str], Counter[str], Counter[str]]:
+def count(
+    pairs: data.PairDataset, predictions: Mapping[int, evaluation.Prediction]
+) -> tuple[Counter[str], Counter[str], Counter[str]]:
     """Of each part the queries with a visible match and the hits; and where the misses went."""
     queries, hits, misses = Counter[str](), Counter[str](), Counter[str]()
     for index, pair in enumerate(pairs):
-        radius, twin = RADIUS * max(pair.target.size), pair.skeleton.twin
-        target, xy = pair.target.keypoints, made[index].xy[0]
+        radius, twin = RADIUS * max(pair.target.size), pair.table.twin
+        target, xy = pair.target.points, predictions[index].xy[0]
         away = torch.cdist(xy.double(), target.xy.double()).masked_fill(~target.visible, torch.inf)
         left, top, right, bottom = pair.target.box.tolist()
-        for row, keypoint in enumerate(pair.source.keypoints.visible.nonzero()[:, 0].tolist()):
+        for row, keypoint in enumerate(pair.source.points.visible.nonzero()[:, 0].tolist()):
             if not target.visible[keypoint]:
                 continue
-            name = part(pair.skeleton.names[keypoint])
+            name = part(pair.table.names[keypoint])
             queries[name] += 1
             if away[row, keypoint] <= radius:
                 hits[name] += 1
@@ -54,11 +54,8 @@ if __name__ == "__main__":
     parser.add_argument("root", type=Path)
     parser.add_argument("folders", type=Path, nargs="+")
     given = parser.parse_args()
-    pairs = load_data("cub", given.root, "test", ("n_pairs=4000",), None)
-    counted = []
-    for folder in given.folders:
-        about = json.loads((folder / "run.json").read_text())
-        counted.append(count(pairs, Journal(folder, about={**about, "pairs": digest(pairs)}).done))
+    pairs = data.load("cub", given.root, "test", ("n_pairs=4000",))
+    counted = [count(pairs, evaluation.read_predictions(folder, pairs)) for folder in given.folders]
     print(f"| part | queries | {' | '.join(folder.name for folder in given.folders)} |")
     print("|---|---|" + "---|" * len(counted))
     for name, number in sorted(counted[0][0].items(), key=lambda entry: -counted[-1][1][entry[0]] / entry[1]):

@@ -10,10 +10,10 @@ from pathlib import Path
 import torch
 
 import geco
-from geco import figures, geometry, images, viz
-from geco.benchmarks import keypoints
-from geco.cli.gallery import find_photographs
-from geco.config.matching import MatchSettings
+from geco import geometry, images, viz
+from geco.demo import gallery
+from geco.evaluation import keypoints
+from geco.matching.settings import MatchSettings
 from geco.types import Keypoints, Pair, Skeleton, View
 
 HERE = Path(__file__).parent
@@ -40,17 +40,17 @@ def view(name: str, file: Path, skeleton: Skeleton) -> View:
 
 def main(folder: Path = HERE) -> None:
     """Write one sheet for each case."""
-    photographs, model = find_photographs(), geco.load(device="cpu")
+    photographs, model = gallery.find_photographs(), geco.load(device="cpu")
     pairs = []
     for source, target in PAIRS:
         skeleton = EYES if target == "runner" else HEAD  # its two ears are one spot
         sides = (view(name, photographs[name], skeleton) for name in (source, target))
         pairs.append(Pair(*sides, skeleton, f"{source} → {target}"))
-    way = MatchSettings(bin=model.config.bin)
-    made = keypoints.predict(model, pairs, [way])
-    for case, examples in keypoints.examples(model, pairs, made, way).items():
-        title = f"{case}: {figures.MEANING[case]} ({model.name}, {model.input_size} px)"
-        viz.save(figures.sheet(examples, title=title), folder / f"cases-{case}.jpg")
+    way = MatchSettings(threshold=model.threshold)
+    predictions = keypoints.predict(model, pairs, [way])
+    for case, examples in keypoints.examples(model, pairs, predictions, way).items():
+        title = f"{case}: {viz.MEANING[case]} ({model.name}, {model.input_size} px)"
+        viz.save(viz.sheet(examples, title=title), folder / f"cases-{case}.jpg")
 
 
 if __name__ == "__main__":

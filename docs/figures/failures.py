@@ -6,7 +6,6 @@ The folder must have been made with `--set photographs=listed --set crop=square`
 """
 
 import argparse
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,10 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from geco.benchmarks._journal import Journal, Prediction, digest
-from geco.cli._evaluation import load_data
-from geco.datasets._pairs import Pairs
-from geco.metrics import judge
+from geco import data
+from geco.evaluation import keypoints as evaluation
 from geco.types import Keypoints, Pair
 
 RADIUS = 0.1  # of the target's longer side
@@ -46,12 +43,12 @@ def heading(points: Keypoints, names: tuple[str, ...]) -> int | None:
 
 def conditions(pair: Pair, crowded: set[Any]) -> Iterator[str]:
     """What is true of a pair."""
-    names = pair.skeleton.names
+    names = pair.table.names
     views = (pair.source, pair.target)
-    tilts = [tilt(view.keypoints, names) for view in views]
+    tilts = [tilt(view.points, names) for view in views]
     if None not in tilts:
         yield "both eyes shown, a head tilted" if max(tilts) > TILTED else "both eyes shown, heads upright"
-    headings = [heading(view.keypoints, names) for view in views]
+    headings = [heading(view.points, names) for view in views]
     if None not in headings:
         yield "walking the same way" if headings[0] == headings[1] else "walking opposite ways"
     small = any(float((view.box[2:] - view.box[:2]).max()) < SMALL for view in views)
@@ -83,21 +80,23 @@ class Tally:
         """Print a table, in Markdown."""
         print(f"\n| {title} | queries | PCK@{RADIUS:g} | confused | n |\n|---|---|---|---|---|")
         for label, c in self.counts.items():
-            found = c["hit_11"] + c["to_twin"]
-            confused = f"{100 * c['to_twin'] / found:.1f}" if found else "–"
-            print(f"| {label} | {c['query']} | {100 * c['hit'] / max(1, c['query']):.1f} | {confused} | {found} |")
+            decided = c["hit_11"] + c["to_twin"]
+            confused = f"{100 * c['to_twin'] / decided:.1f}" if decided else "–"
+            print(f"| {label} | {c['query']} | {100 * c['hit'] / max(1, c['query']):.1f} | {confused} | {decided} |")
 
 
-def count(pairs: Pairs, made: Mapping[int, Prediction]) -> tuple[Tally, Tally, Counter[str]]:
+def count(
+    pairs: data.PairDataset, predictions: Mapping[int, evaluation.Prediction]
+) -> tuple[Tally, Tally, Counter[str]]:
     """How often which joints are found, under which conditions, and where missed joints of legs went."""
     photographs = Counter(view.image for view in pairs.views)
     crowded = {photograph for photograph, animals in photographs.items() if animals > 1}
     by_joint, by_condition, ends = Tally(), Tally(), Counter[str]()
     for index, pair in enumerate(pairs):
         radius = RADIUS * max(pair.target.size)
-        names, twin = pair.skeleton.names, pair.skeleton.twin
-        source, target, xy = pair.source.keypoints, pair.target.keypoints, made[index].xy[0]
-        outcome = judge(xy, made[index].score[0], source=source, target=target, twin=twin)
+        names, twin = pair.table.names, pair.table.twin
+        source, target, xy = pair.source.points, pair.target.points, predictions[index].xy[0]
+        outcome = evaluation.evaluate(xy, predictions[index].score[0], source=source, target=target, twin=twin)
         labels = list(conditions(pair, crowded))
         for row, keypoint in enumerate(source.visible.nonzero()[:, 0].tolist()):
             if not target.visible[keypoint]:
@@ -127,10 +126,8 @@ if __name__ == "__main__":
     parser.add_argument("--limit", type=int)
     given = parser.parse_args()
     options = ("photographs=listed", "crop=square")
-    pairs = load_data("animalpose", given.root, given.split, options, given.limit)
-    about = json.loads((given.folder / "run.json").read_text())
-    journal = Journal(given.folder, about={**about, "pairs": digest(pairs)})  # refuses other pairs
-    by_joint, by_condition, ends = count(pairs, journal.done)
+    pairs = data.load("animalpose", given.root, given.split, options, limit=given.limit)
+    by_joint, by_condition, ends = count(pairs, evaluation.read_predictions(given.folder, pairs))
     by_joint.show("joint")
     by_condition.show("pairs")
     print("\njoints of legs:", ", ".join(f"{number} {what}" for what, number in ends.items()))

@@ -18,7 +18,7 @@ from torch import Tensor
 
 import geco
 from geco import geometry, images, transport
-from geco.config.transport import TransportSettings
+from geco.transport.settings import TransportSettings
 from geco.types import FeatureMap
 
 HERE = Path(__file__).parent
@@ -90,9 +90,9 @@ def draw_marginal(axes: Axes, side: Side, mass: Tensor, title: str) -> None:
     """Mass of each patch as a tint, and of the bin as a square of the same scale beside the photograph."""
     rows, columns = side.grid
     patches, bin_ = mass[0, :-1].view(side.grid), mass[0, -1].item()
-    axes.imshow(side.pixels.permute(1, 2, 0).float().mean(-1), cmap="gray", extent=(0, 1, 1, 0))
+    axes.imshow(side.pixels.permute(1, 2, 0).float().mean(-1).numpy(), cmap="gray", extent=(0, 1, 1, 0))
     tint = axes.imshow(
-        patches * 1e4,
+        (patches * 1e4).numpy(),
         cmap="viridis",
         vmin=0,
         vmax=15,
@@ -136,7 +136,7 @@ def draw_marginals(source: Side, target: Side) -> None:
 
 def show(axes: Axes, side: Side, title: str) -> None:
     """The photograph with its visible keypoints."""
-    axes.imshow(side.pixels.permute(1, 2, 0), extent=(0, side.size[1], side.size[0], 0))
+    axes.imshow(side.pixels.permute(1, 2, 0).numpy(), extent=(0, side.size[1], side.size[0], 0))
     for k, (x, y) in enumerate(side.points.tolist()):
         if side.visible[k]:
             axes.plot(x, y, "o", color=COLOURS[k], markersize=7, markeredgecolor="white", markeredgewidth=1)
@@ -147,7 +147,7 @@ def show(axes: Axes, side: Side, title: str) -> None:
 def show_assignment(axes: Axes, matrix: Tensor, target: Side, title: str) -> None:
     """A matrix of shares: rows are source keypoints, columns the visible target keypoints and perhaps the bin."""
     shown = [k for k in range(len(NAMES)) if target.visible[k]]
-    axes.imshow(matrix, cmap="Blues", vmin=0, vmax=1)
+    axes.imshow(matrix.numpy(), cmap="Blues", vmin=0, vmax=1)
     for row, shares in enumerate(matrix.tolist()):
         for column, share in enumerate(shares):
             if share >= 0.005:

@@ -1,5 +1,26 @@
-"""Backbones: one file per family of frozen encoders.
+"""Backbones: one plug-in per family of frozen encoders.
 
-A plug-in defines `load(location, *, layer=None) -> Backbone`: the encoder stored in Hugging Face format at a local
-folder or hub id, reading its `layer`-th block (None: the family's default). `geco.weights` finds or makes that place.
+A plug-in is a module in this folder, or an entry point `geco.backbones` of another package. It has
+
+    SOURCES       backbones of this family that have a short name, by that name (`Source`)
+    load          `load(location, **options) -> Backbone`: the encoder at a place, read as the options say
+
+and may have
+
+    MODEL_TYPES   what the `config.json` of a folder it can load calls its `model_type`
+    DEFAULT       how a backbone without a short name is read (`Source`)
+    convert       `convert(state) -> (state, config) | None`: weights in the family's original form as a Hugging Face
+                  folder; None if the keys are not those of the family
+
+`geco.models` finds the place of a backbone and calls `load`; docs/extending.md has a complete example.
 """
+
+from typing import TYPE_CHECKING
+
+from geco.system import lazy
+
+if TYPE_CHECKING:
+    from geco.backbones._contract import Backbone, FrozenBackbone, PackagedFile, Source
+    from geco.backbones._vit import ViT, load_encoder
+
+__all__, __getattr__, __dir__ = lazy.door(__name__)

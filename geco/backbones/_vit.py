@@ -7,6 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from geco.backbones._contract import FrozenBackbone
+
 # Our word for a projection → its name inside transformers' attention and MLP modules.
 PROJECTIONS = {
     "query": "q_proj",
@@ -18,13 +20,13 @@ PROJECTIONS = {
 }
 
 
-class Backbone(nn.Module):
+class ViT(FrozenBackbone):
     """Frozen encoder, (b, 3, h, w) → patch tokens (b, c, h/patch, w/patch) after the final norm, or before it.
 
     Blocks after `layer` are dropped, not just ignored, so reading layer 11 of 12 also costs 11/12.
     """
 
-    projections: Mapping[str, str] = PROJECTIONS
+    adaptable: Mapping[str, str] = PROJECTIONS
 
     def __init__(
         self,
@@ -33,38 +35,37 @@ class Backbone(nn.Module):
         layer: int | None,
         norm: bool = True,
         prefix_tokens: int,
-        options: dict[str, Any],
+        arguments: Mapping[str, Any] = {},
     ) -> None:
-        super().__init__()
         owner, blocks = _blocks(encoder)
-        depth = len(blocks)
-        self.layer = depth if layer is None else layer
-        if not 1 <= self.layer <= depth:
-            raise ValueError(f"layer must be between 1 and {depth} for this backbone, got {self.layer}")
-        setattr(owner, "layer" if hasattr(owner, "layer") else "layers", blocks[: self.layer])
-        encoder.config.num_hidden_layers = self.layer
-        self.norm = norm
+        layer = _checked_layer(layer, len(blocks))
+        if not isinstance(norm, bool):
+            raise ValueError(f"norm must be true or false, got {norm!r}")
+        setattr(owner, "layer" if hasattr(owner, "layer") else "layers", blocks[:layer])
+        encoder.config.num_hidden_layers = layer
         if not norm:
             encoder.layernorm = _Bypassed(encoder.layernorm)
-        self.encoder = encoder.eval().requires_grad_(False)
-        self.dim: int = encoder.config.hidden_size
-        self.patch: int = encoder.config.patch_size
-        self.prefix_tokens = prefix_tokens
-        self.options = options
+        super().__init__(encoder, dim=encoder.config.hidden_size, stride=encoder.config.patch_size)
+        self.options = {"layer": layer, "norm": norm}
+        self._prefix_tokens, self._arguments = prefix_tokens, dict(arguments)
 
-    def forward(self, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b c h2 w2"]:
+    def forward(self, pixels: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b c h2 w2"]:
         """Patch tokens of normalised images whose sides are multiples of the patch."""
-        height, width = images.shape[-2:]
-        if height % self.patch or width % self.patch or not height or not width:
+        height, width = pixels.shape[-2:]
+        if height % self.multiple or width % self.multiple or not height or not width:
             raise ValueError(
-                f"image sides must be multiples of {self.patch}, got {height}×{width}; use images.prepare() first"
+                f"image sides must be multiples of {self.multiple}, got {height}×{width}; use images.prepare() first"
             )
-        tokens = self.encoder(pixel_values=images, **self.options).last_hidden_state[:, self.prefix_tokens :]
-        return tokens.mT.unflatten(-1, (height // self.patch, width // self.patch))
+        output = self.encoder(pixel_values=pixels, **self._arguments)
+        tokens = output.last_hidden_state[:, self._prefix_tokens :]
+        return tokens.mT.unflatten(-1, (height // self.stride, width // self.stride))
 
-    def train(self, mode: bool = True) -> "Backbone":
-        """Stay in evaluation mode: the backbone is frozen, and its stochastic depth would change its features."""
-        return super().train(False)
+
+def _checked_layer(layer: int | None, depth: int) -> int:
+    layer = depth if layer is None else layer
+    if isinstance(layer, bool) or not isinstance(layer, int) or not 1 <= layer <= depth:
+        raise ValueError(f"layer must be between 1 and {depth} for this backbone, got {layer}")
+    return layer
 
 
 class _Bypassed(nn.LayerNorm):

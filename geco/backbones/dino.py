@@ -1,15 +1,21 @@
 """DINO (Caron et al. 2021), the paper's baseline row: ViT-B/8 at 224 pixels, fourth-to-last layer."""
 
-from transformers import ViTModel
+from geco.backbones import Source, ViT, load_encoder
 
-from geco.backbones._vit import Backbone, load_encoder
+MODEL_TYPES = ("vit",)
+DEFAULT = Source(size=224)
+SOURCES = {
+    f"dino-{size}": Source(hub=f"facebook/dino-{size}", size=224) for size in ("vits8", "vits16", "vitb8", "vitb16")
+}
+# The fourth-to-last block is best for correspondence (GECO supplement, feature encoder settings).
+FROM_LAST = 3
 
-FROM_LAST = 3  # the fourth-to-last block is best for correspondence (GECO supplement, feature encoder settings)
 
-
-def load(location: str, *, layer: int | None = None, norm: bool = True) -> Backbone:
+def load(location: str, *, layer: int | None = None, norm: bool = True) -> ViT:
     """The DINO in a Hugging Face folder or hub repository; the fourth-to-last layer unless another is asked for."""
+    from transformers import ViTModel
+
     encoder = load_encoder(ViTModel, location, add_pooling_layer=False)
     depth = encoder.config.num_hidden_layers
     layer = max(1, depth - FROM_LAST) if layer is None else layer
-    return Backbone(encoder, layer=layer, norm=norm, prefix_tokens=1, options={"interpolate_pos_encoding": True})
+    return ViT(encoder, layer=layer, norm=norm, prefix_tokens=1, arguments={"interpolate_pos_encoding": True})

@@ -1,8 +1,7 @@
 """The command line: the only place that assembles datasets, models and pictures.
 
 A file in this folder is a command (or a group of them): it defines `add_to(app)` and the `PANEL` of the help page that
-it belongs to. Nothing heavier than typer and rich
-is imported until a command runs, so `geco --help` answers at once.
+it belongs to. Nothing heavier than typer and rich is imported until a command runs, so `geco --help` answers at once.
 """
 
 import os
@@ -12,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from geco import plugins
+from geco.system import plugins
 
 PANELS = ("Photographs", "Measuring", "Data and training", "About")  # of the help page, from top to bottom
 INTERRUPTED = 130  # what a shell expects after Ctrl-C

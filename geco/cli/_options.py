@@ -4,13 +4,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 if TYPE_CHECKING:
-    from geco.model import Geco
+    from geco.models import Geco
 
 notes = Console(stderr=True, highlight=False, soft_wrap=True)  # results go to standard output, everything else here
 
@@ -22,7 +22,7 @@ Model = Annotated[
         "--model",
         "-m",
         help="Name, run folder or hub id; see [b]geco info[/b].",
-        show_default="the best at hand",
+        show_default="the packaged model",
     ),
 ]
 Layer = Annotated[int | None, typer.Option(help="Block to read, of a bare backbone.", show_default="the model's")]
@@ -30,26 +30,31 @@ InputSize = Annotated[
     int | None, typer.Option("--size", help="Side the images are squashed to.", show_default="the model's")
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]
-Bin = Annotated[
+Threshold = Annotated[
     float | None,
-    typer.Option("--bin", help="Below this similarity a point is not visible.", show_default="the model's"),
+    typer.Option(
+        "--threshold", "--bin", help="Below this similarity a point is not visible.", show_default="the model's"
+    ),
 ]
 
 
-def load_model(
-    name: str | None, *, layer: int | None, norm: bool | None = None, size: int | None, device: str
-) -> "Geco":
+def load_model(name: str | None, *, size: int | None = None, device: str = "auto", **options: Any) -> "Geco":
     """The model, with a spinner while it loads and one line that says what it is."""
     with notes.status("loading the model"):
         from geco import api
 
-        model = api.load(name, layer=layer, norm=norm, size=size, device=device)
+        model = api.load(name, size=size, device=device, **options)
     kind = "adapter" if model.adapted else "bare backbone"
-    read = f"layer {model.config.layer}" + ("" if model.config.norm else " before the final norm")
-    notes.print(f"[dim]{model.name} ({kind}, {read}, {model.input_size} px, {model.device})[/]")
+    facts = [kind, *(f"{key} {value}" for key, value in model.config.options.items())]
+    notes.print(f"[dim]{model.name} ({', '.join(facts)}, {model.input_size} px, {model.device})[/]")
     if model.note:
         notes.print(f"[dim]{model.note}[/]")
     return model
+
+
+def title(model: "Geco") -> str:
+    """The model as the title of a picture."""
+    return model.name if model.adapted else f"{model.name} (bare backbone)"
 
 
 @contextmanager

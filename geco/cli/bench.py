@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from geco.cli import _reports
 from geco.cli._options import Model
-from geco.config.evaluation import RuntimeProtocol
+from geco.cli._progress import progress_bars
+from geco.evaluation.settings import RuntimeProtocol
 
 if TYPE_CHECKING:
-    from geco.model import Geco
+    from geco.models import Geco
 
 PANEL = "Measuring"
 
@@ -41,41 +43,34 @@ def bench(
     """
     import torch
 
-    from geco.benchmarks import runtime
-    from geco.cli import _evaluation as shared
-    from geco.model import Geco, choose_device
-    from geco.weights import default_model
+    from geco import evaluation, system
+    from geco.models import Geco, default_model
 
     encoder = Geco.from_pretrained(model or default_model(), device="cpu")
     if threads is not None:
         torch.set_num_threads(threads)
     protocol = RuntimeProtocol(
-        batches=_whole(batches, "--batches"),
-        sizes=_whole(sizes, "--sizes") if sizes else (encoder.input_size,),
+        batches=_reports.whole_numbers(batches, option="--batches"),
+        sizes=_reports.whole_numbers(sizes, option="--sizes") if sizes else (encoder.input_size,),
         dtypes=tuple(dtypes.split(",")),
-        devices=tuple(str(choose_device(name)) for name in devices.split(",")),
+        devices=tuple(str(system.devices.choose(name)) for name in devices.split(",")),
         warmup=warmup,
         repeats=repeats,
     )
-    with shared.progress_bars() as progress:
-        report = runtime.run(_variants(encoder), protocol, patch=encoder.patch, progress=progress)
-    shared.present(report, out=out, as_json=as_json)
-
-
-def _whole(text: str, option: str) -> tuple[int, ...]:
-    from geco.cli import _evaluation as shared
-
-    return tuple(number for number in shared.numbers(text, option=option) if number is not None)
+    multiple = encoder.backbone.multiple
+    with progress_bars() as progress:
+        report = evaluation.runtime.run(_variants(encoder), protocol, multiple=multiple, progress=progress)
+    _reports.present(report, out=out, as_json=as_json)
 
 
 def _variants(model: "Geco") -> "dict[str, Geco]":
     """The model; if it has an adapter, also its bare backbone and the merged model."""
     from copy import deepcopy
 
-    from geco.model import Geco
+    from geco.evaluation import runtime
+    from geco.models import Geco
 
     if not model.adapted:
         return {model.name: model}
-    config = model.config
-    bare = Geco.from_pretrained(config.backbone, layer=config.layer, norm=config.norm, device="cpu")
-    return {bare.name: bare, f"{model.name} unmerged": model, f"{model.name} merged": deepcopy(model).merge()}
+    bare = Geco.from_pretrained(model.config.backbone, device="cpu", **model.config.options)
+    return {bare.name: bare, f"{model.name} unmerged": model, f"{model.name}{runtime.MERGED}": deepcopy(model).merge()}

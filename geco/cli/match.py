@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from geco.cli import _options as options
-from geco.config.matching import MatchSettings
+from geco.matching.settings import MatchSettings
 
 if TYPE_CHECKING:
-    from geco.model import Geco
+    from jaxtyping import UInt8
+    from torch import Tensor
+
+    from geco.models import Geco
     from geco.types import FeatureMap, Matches
-    from geco.viz import Picture
+
+    Picture = UInt8[Tensor, "3 h w"]
 
 PANEL = "Photographs"
 
@@ -39,7 +43,7 @@ def match(
     model: options.Model = None,
     layer: options.Layer = None,
     size: options.InputSize = None,
-    bin: options.Bin = None,
+    threshold: options.Threshold = None,
     device: options.Device = "auto",
     as_json: AsJson = False,
     as_csv: AsCsv = False,
@@ -48,18 +52,18 @@ def match(
 
     Example: [b]geco match lion.jpg cheetah.jpg -o match.png[/b]
     """
-    from geco import matching, viz
+    from geco import api, viz
 
     pictures = _read(source, target)
     encoder, maps = _encode(pictures, model=model, layer=layer, size=size, device=device)
-    settings = _settings(encoder, bin=bin)
-    matches = matching.mutual(maps[0], maps[1], settings)
+    settings = api.match_settings(encoder, threshold=threshold)
+    matches = api.match(*maps, model=encoder, settings=settings)
     figure = viz.draw_matches(
         pictures[0],
         pictures[1],
         matches,
         limit=limit,
-        title=_title(encoder),
+        title=options.title(encoder),
         labels=(source.name, target.name),
     )
     _deliver(figure, output, matches, [], as_json=as_json, as_csv=as_csv)
@@ -78,7 +82,7 @@ def transfer(
     model: options.Model = None,
     layer: options.Layer = None,
     size: options.InputSize = None,
-    bin: options.Bin = None,
+    threshold: options.Threshold = None,
     device: options.Device = "auto",
     as_json: AsJson = False,
     as_csv: AsCsv = False,
@@ -87,20 +91,20 @@ def transfer(
 
     Example: [b]geco transfer lion.jpg cheetah.jpg -p 107,66 -p 133,66 --json[/b]
     """
-    from geco import api, matching, viz
+    from geco import api, viz
 
     places, names = options.read_points(points or [], points_file)
     pictures = _read(source, target)
     xy = api.as_points(places, _size(pictures[0]))
     encoder, maps = _encode(pictures, model=model, layer=layer, size=size, device=device)
-    settings = _settings(encoder, bin=bin, mode=mode)
-    matches = matching.transfer(maps[0], maps[1], xy, settings)
+    settings = api.match_settings(encoder, threshold=threshold, mode=mode)
+    matches = api.transfer(*maps, xy, model=encoder, settings=settings)
     figure = viz.draw_transfer(
         pictures[0],
         pictures[1],
         matches,
         names=names,
-        title=_title(encoder),
+        title=options.title(encoder),
         labels=(source.name, target.name),
     )
     _deliver(figure, output, matches, names, as_json=as_json, as_csv=as_csv)
@@ -114,7 +118,7 @@ def heatmap(
     model: options.Model = None,
     layer: options.Layer = None,
     size: options.InputSize = None,
-    bin: options.Bin = None,
+    threshold: options.Threshold = None,
     device: options.Device = "auto",
     as_json: AsJson = False,
     as_csv: AsCsv = False,
@@ -123,7 +127,7 @@ def heatmap(
 
     Example: [b]geco heatmap lion.jpg cheetah.jpg --point 107,66[/b]
     """
-    from geco import api, matching, viz
+    from geco import api, viz
 
     places, _ = options.read_points([point], None)
     if len(places) != 1:
@@ -131,17 +135,16 @@ def heatmap(
     pictures = _read(source, target)
     xy = api.as_points(places, _size(pictures[0]))
     encoder, maps = _encode(pictures, model=model, layer=layer, size=size, device=device)
-    settings = _settings(encoder, bin=bin)
-    ready = matching.prepare(maps[1], settings)
-    heat = matching.score_maps(matching.queries(maps[0], xy, settings), ready)[0]
-    matches = matching.transfer(maps[0], ready, xy, settings)
+    settings = api.match_settings(encoder, threshold=threshold)
+    heat = api.heatmap(*maps, places[0], model=encoder, settings=settings)
+    matches = api.transfer(*maps, xy, model=encoder, settings=settings)
     figure = viz.draw_heatmap(
         pictures[0],
         pictures[1],
         places[0],
         heat,
-        bin=settings.bin,
-        title=_title(encoder),
+        threshold=settings.threshold,
+        title=options.title(encoder),
         labels=(source.name, target.name),
     )
     _deliver(figure, output, matches, [], as_json=as_json, as_csv=as_csv)
@@ -163,18 +166,11 @@ def _size(picture: "Picture") -> tuple[int, int]:
 
 def _encode(
     pictures: "tuple[Picture, Picture]", *, model: str | None, **choice: Any
-) -> "tuple[Geco, list[FeatureMap]]":
+) -> "tuple[Geco, tuple[FeatureMap, FeatureMap]]":
     encoder = options.load_model(model, **choice)
     with options.timed("encoding two images"):
-        return encoder, encoder.extract_batch(pictures)
-
-
-def _settings(encoder: "Geco", *, bin: float | None, mode: Any = DEFAULTS.mode) -> MatchSettings:
-    return MatchSettings(mode=mode, bin=encoder.config.bin if bin is None else bin)
-
-
-def _title(encoder: "Geco") -> str:
-    return encoder.name if encoder.adapted else f"{encoder.name} (bare backbone)"
+        source, target = encoder.extract_stream(pictures)
+    return encoder, (source, target)
 
 
 def _deliver(figure: Any, output: Path, matches: "Matches", names: list[str], *, as_json: bool, as_csv: bool) -> None:

@@ -1,16 +1,12 @@
 """`geco parts`: label the parts of new photographs from a few labelled ones."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from geco.cli._options import Device, InputSize, Layer, Model, load_model
-
-if TYPE_CHECKING:
-    from jaxtyping import Int
-    from torch import Tensor
-
+from geco.cli._progress import progress_bars
 
 PANEL = "Photographs"
 
@@ -41,12 +37,10 @@ def parts(
 
     Example: [bold]geco parts lion.jpg --labels lion-parts.png cheetah.jpg tiger.jpg --names head,body,legs,tail[/]
     """
+    import torch
     from PIL import Image as Pillow
 
-    from geco import figures, images
-    from geco.benchmarks import parts as benchmark
-    from geco.cli import _evaluation as shared
-    from geco.config.evaluation import PartsProtocol
+    from geco import api, images, propagation, viz
 
     known, new = pictures[: len(labels)], pictures[len(labels) :]
     if not new:
@@ -54,57 +48,26 @@ def parts(
             f"{len(labels)} label images need {len(labels)} labelled photos and at least one to label, got "
             f"{len(pictures)} photos"
         )
-    maps = [read_labels(label, photo) for label, photo in zip(labels, known, strict=True)]
-    called = _names(names, max(int(one.max()) for one in maps))
+    known_maps = [
+        propagation.read_labels(path, images.size_of(photo)) for path, photo in zip(labels, known, strict=True)
+    ]
+    part_names = _names(names, max(int(part_map.max()) for part_map in known_maps))
     encoder = load_model(model, layer=layer, size=size, device=device)
-    samples: dict[int, list[Tensor]] = {}
-    protocol = PartsProtocol(unit="pixel")
-    for photo, known_labels in zip(known, maps, strict=True):
-        benchmark.collect(samples, encoder.extract(photo), known_labels, protocol, background=True)
-    import torch
-
-    rule = benchmark.centroids({part: torch.cat(some) for part, some in samples.items()}, protocol)
+    new_maps = api.label(zip(known, known_maps, strict=True), new, model=encoder)
     out.mkdir(parents=True, exist_ok=True)
-    with shared.progress_bars() as progress:
-        for done, photo in enumerate(new):
-            pixels = images.read(photo)
-            found = benchmark.label(encoder.extract(pixels), rule, "pixel")
-            Pillow.fromarray(found.to(torch.uint8).numpy()).save(out / f"{photo.stem}-parts.png")
-            figure = figures.part_map(pixels, found, called, title=photo.name)
-            figure.savefig(out / f"{photo.stem}-picture.png", dpi=150)
-            progress("label", done + 1, len(new))
+    with progress_bars() as progress:
+        for done, (photo, part_map) in enumerate(zip(new, new_maps, strict=True), 1):
+            Pillow.fromarray(part_map.to(torch.uint8).numpy()).save(out / f"{photo.stem}-parts.png")
+            figure = viz.part_map(images.read(photo), part_map, part_names, title=photo.name)
+            viz.save(figure, out / f"{photo.stem}-picture.png")
+            progress("label", done, len(new))
     for photo in new:
         print(out / f"{photo.stem}-parts.png")
 
 
 def _names(text: str | None, number: int) -> list[str]:
-    given = text.split(",") if text else [f"part {i}" for i in range(1, number + 1)]
-    if len(given) < number:
-        raise ValueError(f"the label images have parts up to {number}, --names gives {len(given)} names")
-    return ["background", *given]
-
-
-def read_labels(path: Path, photo: Path) -> "Int[Tensor, 'h w']":
-    """Part numbers of the pixels of a one-channel image that has its photograph's size."""
-    import numpy as np
-    import torch
-    from PIL import Image as Pillow
-    from PIL import UnidentifiedImageError
-
-    from geco import images
-
-    try:
-        with Pillow.open(path) as opened:
-            values = np.array(opened)
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path}: no such file; expected a label image") from None
-    except UnidentifiedImageError:
-        raise ValueError(f"{path} is not an image; expected a PNG of part numbers") from None
-    if values.ndim != 2:
-        raise ValueError(f"{path} must have one channel of part numbers (grey or palette), got {values.shape[2]}")
-    if values.shape != images.size_of(photo):
-        height, width = images.size_of(photo)
-        raise ValueError(
-            f"{path} is {values.shape[0]}×{values.shape[1]} (height×width), its photo {photo} {height}×{width}"
-        )
-    return torch.from_numpy(values.astype(np.int64))
+    """Names of the labels from 0 to `number`."""
+    names = text.split(",") if text else [f"part {i}" for i in range(1, number + 1)]
+    if len(names) < number:
+        raise ValueError(f"the label images have parts up to {number}, --names gives {len(names)} names")
+    return ["background", *names]

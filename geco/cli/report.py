@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from geco.cli import _reports
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from geco.report import Report
-
+    from geco.evaluation import Report
 
 PANEL = "Measuring"
 
@@ -32,49 +33,35 @@ def report(
 
     Example: [bold]geco report runs/dinov2 runs/geco --out runs/comparison[/]
     """
-    from geco import report as reports
-    from geco.benchmarks import keypoints
-    from geco.cli import _evaluation as shared
+    from geco import evaluation
+    from geco.system import provenance
 
-    found = [reports.load(run) for run in runs]
-    judged = [one for one in found if one.benchmark == "keypoints"]
-    tables = [reports.side_by_side(found)]
-    for other in judged[1:]:
-        if other.settings.get("digest") == judged[0].settings.get("digest"):
-            tables.append(keypoints.compare(judged[0], other))
-    whole = reports.Report(
+    reports = [evaluation.load_report(run) for run in runs]
+    on_keypoints = [report for report in reports if report.benchmark == "keypoints"]
+    tables = [evaluation.side_by_side(reports)]
+    for other in on_keypoints[1:]:
+        if other.settings.get("digest") == on_keypoints[0].settings.get("digest"):
+            tables.append(evaluation.keypoints.compare(on_keypoints[0], other))
+    comparison = evaluation.Report(
         benchmark="comparison",
-        label=" and ".join(dict.fromkeys(one.label for one in found)),
-        data=", ".join(dict.fromkeys(one.data for one in found)),
-        values={f"{one.label} on {one.data}: {key}": value for one in found for key, value in one.values.items()},
+        label=" and ".join(dict.fromkeys(report.label for report in reports)),
+        data=", ".join(dict.fromkeys(report.data for report in reports)),
+        measures=tuple(
+            measure.of(f"{report.label} on {report.data}") for report in reports for measure in report.measures
+        ),
         tables=tuple(tables),
         settings={"runs": [str(run) for run in runs]},
-        provenance=reports.provenance(),
+        provenance=provenance.collect(),
     )
-    shared.present(whole, out=out, as_json=as_json, figures=_figures(found, judged) if out else None)
+    figures = _figures(reports, on_keypoints) if out else None
+    _reports.present(comparison, out=out, as_json=as_json, figures=figures)
 
 
-def _figures(found: "list[Report]", judged: "list[Report]") -> "dict[str, Figure]":
-    from geco import figures
-    from geco.benchmarks import keypoints
+def _figures(reports: "list[Report]", on_keypoints: "list[Report]") -> "dict[str, Figure]":
+    from geco import evaluation, viz
 
-    drawn = keypoints.draw(judged) if judged else {}
-    points = speed_points(found)
+    figures = evaluation.keypoints.draw(on_keypoints) if on_keypoints else {}
+    points = evaluation.runtime.speed_points(reports)
     if points:
-        drawn["pck_against_speed"] = figures.speed(points)
-    return drawn
-
-
-def speed_points(found: "list[Report]") -> dict[str, tuple[float, float]]:
-    """(frames per second at batch 1, PCK@0.1 in %) of the models that were both judged and timed."""
-    frames: dict[str, float] = {}
-    for one in found:
-        if one.benchmark == "runtime":
-            for key, value in one.values.items():
-                if key.endswith("batch 1 fps"):
-                    frames.setdefault(key.split(",")[0].removesuffix(" merged"), value)
-    return {
-        one.label: (frames[one.label], 100 * one.values["geco PCK@0.1"])
-        for one in found
-        if one.label in frames and "geco PCK@0.1" in one.values
-    }
+        figures["pck_against_speed"] = viz.speed(points)
+    return figures

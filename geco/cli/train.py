@@ -1,24 +1,24 @@
-"""`geco train`: the paper's recipe or your own, on any datasets; stop it at any time, the same command goes on."""
+"""`geco train`: the paper's recipe or your own, on any datasets; stop it at any time, the same command resumes it."""
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from geco.cli._options import notes
-from geco.config.training import ABLATIONS, PRESETS, TrainConfig
+from geco.cli._recipe import configured, runs_of, sources_named
+from geco.system import processes
+from geco.training import ABLATIONS, PRESETS
+from geco.training.settings import TrainConfig
 
 if TYPE_CHECKING:
-    from geco.plans import Plan
-    from geco.train import Outcome
+    from geco.training import Outcome, Plan
+
 
 PANEL = "Data and training"
-OVERFIT_STEPS = 200
-Split = dict[str, Any]  # dataset → its pairs
+Split = Mapping[str, Any]  # dataset → its pairs
 
 
 def add_to(app: typer.Typer) -> None:
@@ -34,31 +34,40 @@ def train(
     out: Annotated[Path | None, typer.Option(help="Run folder.", show_default="runs/<preset>", file_okay=False)] = None,
     backbone: Annotated[
         str | None,
-        typer.Option("--model", "-m", help="Backbone, or adapter to go on from: name, folder, hub id."),
+        typer.Option("--model", "-m", help="Backbone, or adapter to start from: name, folder, hub id."),
     ] = None,
-    size: Annotated[int | None, typer.Option(min=14, help="Side the images are squashed to.")] = None,
+    size: Annotated[int | None, typer.Option(min=1, help="Side the images are squashed to.")] = None,
     loss: Annotated[str | None, typer.Option(help="transport, contrastive or soft-argmax.")] = None,
     epochs: Annotated[int | None, typer.Option(min=1)] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="Stop after so many.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="End the run after N steps.")] = None,
     batch_size: Annotated[int | None, typer.Option(min=1, help="Pairs of a step, all processes.")] = None,
     learning_rate: Annotated[float | None, typer.Option()] = None,
     seed: Annotated[int | None, typer.Option()] = None,
     workers: Annotated[int | None, typer.Option(min=0, help="Processes that load pairs.")] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Any other setting, like settings.reduction=conditional."),
+        typer.Option("--set", help="Any other setting, like loss.reduction=conditional."),
     ] = None,
     loader: Annotated[
         list[str] | None, typer.Option("--loader", help="Option of a dataset, like animalpose.crop=square.")
     ] = None,
+    masks: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--masks",
+            help="Masks of a dataset, name=FOLDER, or name=box for its boxes; the name may be left out if there is "
+            "one dataset.",
+            show_default="its own, or masks/<dataset>-<maker>",
+        ),
+    ] = None,
     overfit: Annotated[
-        int | None, typer.Option(min=1, help="Only the first so many pairs, unaltered: does it learn at all?")
+        int | None, typer.Option(min=1, help="Only the first N pairs, unaltered: does it learn at all?")
     ] = None,
     ablation: Annotated[str | None, typer.Option(help=f"Runs to compare, with commas: {', '.join(ABLATIONS)}.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, show the plan and stop.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
 ) -> None:
-    """Train an adapter. Stopped or killed, the same command goes on from the last checkpoint.
+    """Train an adapter. Stopped or killed, the same command resumes it from the last checkpoint.
 
     Defaults are the preset's. Under [b]accelerate launch[/b] or torchrun the processes share each batch.
 
@@ -66,8 +75,10 @@ def train(
 
     Example: [bold]geco train --preset animals-cpu --data animalpose=data/animalpose --dry-run[/]
     """
-    given = {
-        "loss": loss,
+    from geco import training
+
+    options = {
+        "loss.name": loss,
         "epochs": epochs,
         "steps": steps,
         "batch_size": batch_size,
@@ -75,218 +86,68 @@ def train(
         "seed": seed,
         "workers": workers,
     }
-    config = configured(preset, given, model=backbone, size=size, settings=settings or ())
-    train_sets, valid_sets = _load(data, loader or ())
+    config = configured(preset, options, model=backbone, size=size, settings=settings or ())
+    runs = runs_of(config, ablation)
+    sources = sources_named(data, loader or (), masks or ())
+    with notes.status("reading the datasets"):
+        needs_masks = any(run.needs_masks for run in runs.values())
+        train_sets, valid_sets = training.load_splits(sources, needs_masks=needs_masks, tell=_tell)
     folder = out or Path("runs") / (preset if overfit is None else f"{preset}-overfit")
     if overfit is not None:
-        config, train_sets = _overfitting(config, train_sets, overfit, steps=steps)
-        valid_sets = train_sets
+        train_sets = valid_sets = {name: _first(pairs, overfit) for name, pairs in train_sets.items()}
+        sizes = {name: len(pairs) for name, pairs in train_sets.items()}
+        config = training.overfitting(config, sizes, steps=steps)
+        runs = runs_of(config, ablation)
+    folders = {name: folder / name if name else folder for name in runs}
     if dry_run:
-        _show_plan(config, train_sets, valid_sets, as_json=as_json)
-    elif ablation is not None:
-        _compare(ablation.split(","), config, train_sets, valid_sets, folder, as_json=as_json)
+        _show_plans(runs, train_sets, valid_sets, folders, as_json=as_json)
+    elif ablation is None:
+        outcome = _fit(config, train_sets, valid_sets, folder, label=folder.name)
+        if processes.is_first():
+            _show_outcome(outcome, as_json=as_json)
     else:
-        outcome = _run(config, train_sets, valid_sets, folder)
-        if _is_first():
-            _tell(outcome, as_json=as_json)
+        _compare(runs, config, train_sets, valid_sets, folder, as_json=as_json)
 
 
-# --- what is asked for --------------------------------------------------------------------------------------
+# --- what is done -----------------------------------------------------------------------------------------------------
 
 
-def configured(
-    preset: str,
-    given: Mapping[str, Any],
-    *,
-    model: str | None = None,
-    size: int | None = None,
-    settings: Sequence[str] = (),
-) -> TrainConfig:
-    """The preset with what the options and `--set key=value` change."""
-    from geco.config import training
-
-    config = training.preset(preset)
-    config = config if model is None else _starting_from(config, model)
-    config = config if size is None else config.at_size(size)
-    for key, value in given.items():
-        if value is not None:
-            config = training.changed(config, key, str(value))
-    for setting in settings:
-        key, found, text = setting.partition("=")
-        if not found:
-            raise ValueError(f"--set takes key=value, like settings.reduction=conditional, got {setting!r}")
-        config = training.changed(config, key, text)
-    return config
+def _first(pairs: Any, count: int) -> list[Any]:
+    return [pairs[i] for i in range(min(count, len(pairs)))]
 
 
-def _starting_from(config: TrainConfig, model: str) -> TrainConfig:
-    """The recipe on another backbone, or going on from an adapter, whose encoder it then takes over.
-
-    Folders are noted by their full path: the run must find them again from wherever it is loaded.
-    """
-    from geco import weights
-
-    place = str(Path(model).resolve()) if Path(model).is_dir() else model
-    folder = weights.find_adapter(model)
-    adapted = None if folder is None else weights.adapter_config(folder)
-    if folder is None or adapted is None:
-        same = place == config.encoder.backbone
-        return config if same else replace(config, encoder=config.encoder.on(place))
-    if adapted.lora is None:  # saved whole, so it is a backbone
-        return replace(config, encoder=config.encoder.on(str(folder.resolve()), norm=adapted.norm))
-    return replace(config, start=place, encoder=replace(adapted, size=config.encoder.size))
-
-
-def _load(data: Sequence[str], options: Sequence[str]) -> tuple[Split, Split]:
-    """Training and validation pairs of every dataset; one without a validation split is only trained on."""
-    from geco import plugins
-    from geco.cli import _data_check as checking
-
-    by_dataset = _loader_options(options)
-    train_sets: Split = {}
-    valid_sets: Split = {}
-    for text in data:
-        name, found, root = text.partition("=")
-        if not found:
-            raise ValueError(f"--data takes name=ROOT, like spair=data/SPair-71k, got {text!r}")
-        plugin = plugins.find("datasets", name)
-        name = plugin.__name__.rsplit(".", 1)[1]
-        if "train" not in plugin.SPLITS:
-            raise ValueError(f"{name} has no training split, only {', '.join(plugin.SPLITS)}")
-        if not Path(root).is_dir():
-            raise FileNotFoundError(f"{root}: no such folder; expected the root of {name}")
-        chosen = checking.load_options(plugin, by_dataset.pop(name, []), option=f"--loader for {name}")
-        with notes.status(f"reading {name}"):
-            train_sets[name] = plugin.load(root, "train", **chosen)
-            if "val" in plugin.SPLITS:
-                valid_sets[name] = plugin.load(root, "val", **chosen)
-    if by_dataset:
-        raise ValueError(f"--loader names {', '.join(by_dataset)}, but --data only {', '.join(train_sets)}")
-    return train_sets, {name: pairs for name, pairs in valid_sets.items() if len(pairs)}
-
-
-def _loader_options(texts: Sequence[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for text in texts:
-        name, dot, option = text.partition(".")
-        if not dot or "=" not in option:
-            raise ValueError(f"--loader takes dataset.key=value, like animalpose.crop=square, got {text!r}")
-        found.setdefault(name, []).append(option)
-    return found
-
-
-def _overfitting(config: TrainConfig, sets: Split, count: int, *, steps: int | None) -> tuple[TrainConfig, Split]:
-    """The first pairs of each dataset, unaltered, again and again."""
-    few = {name: [pairs[i] for i in range(min(count, len(pairs)))] for name, pairs in sets.items()}
-    steps = steps or OVERFIT_STEPS
-    return (
-        replace(
-            config,
-            augment=replace(config.augment, plain=tuple(few)),
-            batch_size=min(config.batch_size, sum(map(len, few.values()))),
-            epochs=steps,
-            steps=steps,
-            validate_every=max(1, steps // 5),
-        ),
-        few,
-    )
-
-
-# --- what is done -------------------------------------------------------------------------------------------
-
-
-def _run(config: TrainConfig, train_sets: Split, valid_sets: Split, folder: Path, label: str = "") -> "Outcome":
+def _fit(config: TrainConfig, train_sets: Split, valid_sets: Split, folder: Path, *, label: str) -> "Outcome":
     """Train with a progress bar; interrupted, the command ends as a shell expects."""
     from geco.cli import INTERRUPTED
-    from geco.train import fit
+    from geco.cli._progress import progress_bars
+    from geco.training import fit
 
-    with _progress(label or folder.name, shown=_is_first()) as watch:
-        outcome = fit(config, train_sets, valid_sets, folder, watch=watch)
+    with progress_bars(shown=processes.is_first(), transient=False) as update:
+        outcome = fit(config, train_sets, valid_sets, folder, watch=_watching(label, update))
     if not outcome.finished:
-        if not _is_first():
-            raise typer.Exit(INTERRUPTED)
-        notes.print(f"step {outcome.step} of {outcome.total} saved in {folder}; the same command goes on")
+        if processes.is_first():
+            notes.print(f"step {outcome.step} of {outcome.total} saved in {folder}; the same command resumes it")
         raise typer.Exit(INTERRUPTED)
     return outcome
 
 
-def _is_first() -> bool:
-    """Whether this is the process that speaks, of those that `accelerate launch` or torchrun started."""
-    return int(os.environ.get("RANK", "0")) == 0
+def _watching(label: str, update: Callable[..., None]) -> Callable[[int, int, Mapping[str, Any]], None]:
+    """What shows the latest loss and validation beside the bar."""
+    latest: dict[str, str] = {}
 
+    def watch(step: int, total: int, record: Mapping[str, Any]) -> None:
+        if record["kind"] == "validation":
+            latest["PCK@0.1"] = f"{record['PCK']:.1f}"
+        else:
+            latest["loss"] = f"{record['loss']:.3f}"
+            latest["images/s"] = f"{record['images_per_second']:.1f}"
+        update(label, step, total, "  ".join(f"{name} {value}" for name, value in latest.items()))
 
-def _tell(outcome: "Outcome", *, as_json: bool) -> None:
-    if as_json:
-        _print_json({**asdict(outcome), "folder": str(outcome.folder)})
-    elif outcome.best_step >= 0:
-        notes.print(f"best: mean PCK@0.1 {outcome.best:.1f} at step {outcome.best_step}")
-    notes.print(f"[dim]try it: geco match --model {outcome.folder} SOURCE TARGET[/]")
-
-
-@contextmanager
-def _progress(label: str, *, shown: bool) -> Iterator[Any]:
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(
-        *columns, TimeRemainingColumn(), TextColumn("{task.fields[news]}"), console=notes, disable=not shown
-    ) as bars:
-        task = bars.add_task(label, total=None, news="")
-        latest: dict[str, str] = {}
-
-        def watch(step: int, total: int, record: Mapping[str, Any]) -> None:
-            if record["kind"] == "validation":
-                latest["PCK@0.1"] = f"{record['PCK']:.1f}"
-            else:
-                latest["loss"] = f"{record['loss']:.3f}"
-                latest["images/s"] = f"{record['images_per_second']:.1f}"
-            news = "  ".join(f"{name} {value}" for name, value in latest.items())
-            bars.update(task, completed=step, total=total, news=news)
-
-        yield watch
-
-
-def _show_plan(config: TrainConfig, train_sets: Split, valid_sets: Split, *, as_json: bool) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    from geco.plans import plan
-
-    made = plan(config, train_sets, valid_sets, processes=int(os.environ.get("WORLD_SIZE", "1")))
-    if not _is_first():
-        return
-    if as_json:
-        _print_json({**asdict(made), "config": _config_values(config)})
-        return
-    table = Table("pairs", "at hand", "in each epoch", title="Plan")
-    for group, (at_hand, taken) in made.pairs.items():
-        table.add_row(group, f"{at_hand:,}", f"{taken:,}")
-    console = Console()
-    console.print(table)
-    for line in _plan_lines(made, config):
-        console.print(line)
-
-
-def _plan_lines(made: "Plan", config: TrainConfig) -> list[str]:
-    validation = ", ".join(f"{name} {count}" for name, count in made.validation.items()) or "none"
-    return [
-        f"steps: {made.steps:,} ({made.steps_per_epoch:,} an epoch) of {config.batch_size} pairs, {config.loss} loss",
-        f"validation pairs: {validation}",
-        f"model: {config.encoder.backbone} at {config.encoder.size} px, "
-        f"{made.trainable:,} of {made.parameters:,} parameters trained",
-        f"memory: about {made.memory / 2**30:.2f} GB a process",
-    ]
+    return watch
 
 
 def _compare(
-    names: Sequence[str],
+    runs: Mapping[str, TrainConfig],
     config: TrainConfig,
     train_sets: Split,
     valid_sets: Split,
@@ -295,58 +156,75 @@ def _compare(
     as_json: bool,
 ) -> None:
     """Run after run, each in its own folder, then one table of all."""
-    from geco.cli import _evaluation
-    from geco.config.training import ablation
+    from geco import training
+    from geco.cli import _reports
 
-    variants = {name: ablation(name, config) for name in dict.fromkeys(names)}
-    rows = []
-    for number, (name, variant) in enumerate(variants.items(), 1):
-        label = f"{name} ({number}/{len(variants)})"
-        outcome = _run(variant, train_sets, valid_sets, folder / name, label)
-        rows.append((name, *_summary(outcome, valid_sets)))
-    if _is_first():
-        _evaluation.present(_ablation_report(rows, config, valid_sets), out=folder, as_json=as_json)
-
-
-def _summary(outcome: "Outcome", valid_sets: Split) -> list[float | int]:
-    """Mean and single PCK of the best step, that step, and the mean loss of the last tenth of the run."""
-    from statistics import fmean
-
-    from geco.runs import RunFolder
-
-    records = RunFolder(outcome.folder).records()
-    best = next((r for r in records if r["kind"] == "validation" and r["step"] == outcome.best_step), {})
-    losses = [record["loss"] for record in records if record["kind"] == "step"]
-    scores = [best.get(key, float("nan")) for key in ("PCK", *(f"PCK {name}" for name in valid_sets))]
-    return [*scores, outcome.best_step, fmean(losses[-max(1, len(losses) // 10) :])]
+    outcomes = {}
+    for number, (name, run) in enumerate(runs.items(), 1):
+        label = f"{name} ({number}/{len(runs)})"
+        outcomes[name] = _fit(run, train_sets, valid_sets, folder / name, label=label)
+    if processes.is_first():
+        report = training.compare(outcomes, config, list(valid_sets))
+        _reports.present(report, out=folder, as_json=as_json)
 
 
-def _ablation_report(rows: Sequence[tuple[Any, ...]], config: TrainConfig, valid_sets: Split) -> Any:
-    from geco.report import Report, Table, provenance
+# --- what is printed --------------------------------------------------------------------------------------------------
 
-    table = Table(
-        "ablation",
-        "Validation PCK@0.1 in % of the best step",
-        ("run", "mean", *valid_sets, "step", "last loss"),
-        tuple(rows),
-        note="losses compare only between runs of the same loss and reduction",
-        digits=2,
+
+def _tell(line: str) -> None:
+    if processes.is_first():
+        notes.print(f"[dim]{line}[/]")
+
+
+def _show_outcome(outcome: "Outcome", *, as_json: bool) -> None:
+    if as_json:
+        _print_json({**asdict(outcome), "folder": str(outcome.folder)})
+    elif outcome.best_step >= 0:
+        notes.print(f"best: mean PCK@0.1 {outcome.best:.1f} at step {outcome.best_step}")
+    notes.print(f"[dim]try it: geco match --model {outcome.folder} SOURCE TARGET[/]")
+
+
+def _show_plans(
+    runs: Mapping[str, TrainConfig],
+    train_sets: Split,
+    valid_sets: Split,
+    folders: Mapping[str, Path],
+    *,
+    as_json: bool,
+) -> None:
+    from geco.system import codec
+    from geco.training import plan
+
+    count = processes.launched_count()
+    plans = {name: plan(run, train_sets, valid_sets, folders[name], processes=count) for name, run in runs.items()}
+    if not processes.is_first():
+        return
+    if as_json:
+        values = {name: {**asdict(plans[name]), "config": codec.as_dict(run)} for name, run in runs.items()}
+        _print_json(values.get("", values))
+        return
+    for name, run in runs.items():
+        _show_plan(plans[name], run, title=f"Plan of {name}" if name else "Plan")
+
+
+def _show_plan(plan: "Plan", config: TrainConfig, *, title: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("pairs", "available", "in each epoch", title=title)
+    for group, (available, taken) in plan.pairs.items():
+        table.add_row(group, f"{available:,}", f"{taken:,}")
+    validation = ", ".join(f"{name} {count}" for name, count in plan.validation.items()) or "none"
+    console = Console()
+    console.print(table)
+    console.print(
+        f"steps: {plan.steps:,} ({plan.steps_per_epoch:,} an epoch) of {config.batch_size} pairs, "
+        f"{config.loss.name} loss\n"
+        f"validation pairs: {validation}\n"
+        f"model: {config.encoder.backbone} at {config.encoder.size} px, "
+        f"{plan.trainable:,} of {plan.parameters:,} parameters trained\n"
+        f"memory: about {plan.memory / 2**30:.2f} GB a process"
     )
-    return Report(
-        benchmark="ablation",
-        label=", ".join(row[0] for row in rows),
-        data=", ".join(valid_sets),
-        values={f"{row[0]} PCK@0.1": row[1] / 100 for row in rows},
-        tables=(table,),
-        settings={"config": _config_values(config)},
-        provenance=provenance(config.seed),
-    )
-
-
-def _config_values(config: TrainConfig) -> dict[str, Any]:
-    from geco.config.training import as_dict
-
-    return as_dict(config)
 
 
 def _print_json(values: Mapping[str, Any]) -> None:

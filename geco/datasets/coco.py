@@ -18,22 +18,25 @@ from jaxtyping import Float
 from torch import Tensor
 
 from geco import images as image_files
-from geco.datasets._outlines import OutlinedViews
-from geco.datasets._pairs import Pairs, draw, sharing
-from geco.datasets._parse import (
+from geco.data import (
     PIXEL_CENTRE,
+    OutlinedViews,
+    Pairs,
     choose,
+    draw,
     field,
+    guess_twins,
     hashed_split,
+    involution,
     keypoints,
     mask_file,
     numbers,
     on_image,
     read_json,
+    sharing,
     squared,
     tolerating,
 )
-from geco.datasets._tables import guess_twins, involution
 from geco.types import Keypoints, MaskFile, Skeleton, View
 
 SPLITS = ("train", "val", "test")
@@ -87,22 +90,21 @@ def load(
             instances.append(instance)
     marks = _Marks.of(instances, origin)
     views: list[View] = []
-    kept: list[_Instance] = []
+    used: list[_Instance] = []
     outlines: dict[int, tuple[Any, str]] = {}
     for instance in instances:
         with tolerating(faults):
             view = _view(root, split, images, instance, marks)
-            assert view.keypoints is not None
-            if int(view.keypoints.visible.sum()) < max(1, min_keypoints):
+            if int(view.points.visible.sum()) < max(1, min_keypoints):
                 continue
             if view.mask is None and instance.record.get("segmentation"):
                 outlines[len(views)] = (instance.record["segmentation"], instance.where)
             views.append(squared(view, margin=margin) if crop == "square" else view)
-            kept.append(instance)
-    skeletons = _skeletons(kept, _twin_table(root, twins))
-    rows = draw(_groups(kept, categories), count=n_pairs, seed=seed, fits=sharing(views, shared=min_shared))
-    labels = ["any" if categories == "any" else kept[i].category for i, _ in rows]
-    return Pairs(OutlinedViews(views, outlines), rows, labels, [skeletons[kept[i].category] for i, _ in rows])
+            used.append(instance)
+    skeletons = _skeletons(used, _twin_table(root, twins))
+    rows = draw(_groups(used, categories), count=n_pairs, seed=seed, fits=sharing(views, shared=min_shared))
+    labels = ["any" if categories == "any" else used[i].category for i, _ in rows]
+    return Pairs(OutlinedViews(views, outlines), rows, labels, [skeletons[used[i].category] for i, _ in rows])
 
 
 # --- the file ---------------------------------------------------------------------------------------
@@ -155,10 +157,10 @@ def _instances(content: Any, path: Path, faults: list[str] | None) -> Iterator[_
 
 @dataclass(frozen=True)
 class _Marks:
-    """How this file writes points: what is added to a coordinate, and which flags mean visible."""
+    """How this file writes points: what is added to a coordinate, and from which flag on a point is visible."""
 
     shift: float
-    seen_from: float
+    visible_from: float
 
     @staticmethod
     def of(instances: list[_Instance], origin: str) -> "_Marks":
@@ -179,7 +181,7 @@ def _view(root: Path, split: str, images: str | Path | None, instance: _Instance
     form = f"{len(instance.names)} × (x, y, v) in one list"
     flat = numbers(record["keypoints"], 3 * len(instance.names), f"{where}: keypoints", form=form)
     xy = list(zip(flat[0::3], flat[1::3], strict=True))
-    points = on_image(keypoints(xy, [v >= marks.seen_from for v in flat[2::3]], shift=marks.shift), size)
+    points = on_image(keypoints(xy, [v >= marks.visible_from for v in flat[2::3]], shift=marks.shift), size)
     mask = _mask(root, record.get("mask"), where)
     return View(path, size, points, _box(record, points, where), mask, name=str(Path(file).with_suffix("").as_posix()))
 
@@ -197,8 +199,8 @@ def _box(record: dict[str, Any], points: Keypoints, where: str) -> Float[Tensor,
     if "bbox" in record:
         x, y, width, height = numbers(record["bbox"], 4, f"{where}: bbox", form="[x, y, width, height]")
         return torch.tensor([x, y, x + width, y + height])
-    seen = points.xy[points.visible]
-    return torch.cat([seen.amin(0), seen.amax(0)]) if len(seen) else torch.zeros(4)
+    visible = points.xy[points.visible]
+    return torch.cat([visible.amin(0), visible.amax(0)]) if len(visible) else torch.zeros(4)
 
 
 def _mask(root: Path, name: str | None, where: str) -> MaskFile | None:

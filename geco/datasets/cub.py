@@ -12,19 +12,21 @@ from pathlib import Path
 import torch
 
 from geco import images
-from geco.datasets._pairs import Pairs, draw, sharing
-from geco.datasets._parse import (
+from geco.data import (
     PIXEL_CENTRE,
+    Pairs,
     choose,
+    draw,
     keypoints,
     mask_file,
     number,
     on_image,
+    published_skeletons,
     read_rows,
+    sharing,
     squared,
     tolerating,
 )
-from geco.datasets._tables import skeletons
 from geco.types import Keypoints, View
 
 SPLITS = ("train", "test")
@@ -62,7 +64,7 @@ def load(
                     view = _view(root, file, points, box, where)
                     views.append(squared(view, margin=_MARGIN) if crop == "square" else view)
         rows = draw([range(len(views))], count=n_pairs, seed=seed, fits=sharing(views, shared=0))
-        bird = skeletons("cub")["bird"]
+        bird = published_skeletons("cub")["bird"]
         return Pairs(tuple(views), rows, ["bird"] * len(rows), [bird] * len(rows))
     return Pairs((), [], [], [])
 
@@ -88,10 +90,10 @@ def _records(root: Path, split: str) -> Iterator[tuple[str, str, Keypoints, list
 
 
 def _parts(path: Path) -> dict[str, Keypoints]:
-    count = len(skeletons("cub")["bird"])
+    count = len(published_skeletons("cub")["bird"])
     xy: dict[str, list[list[float]]] = {}
     visible: dict[str, list[bool]] = {}
-    for where, (image, part, x, y, seen) in read_rows(path, "image_id", "part_id", "x", "y", "visible"):
+    for where, (image, part, x, y, flag) in read_rows(path, "image_id", "part_id", "x", "y", "visible"):
         if not part.isdigit() or not 1 <= int(part) <= count:
             raise ValueError(f"{where}: expected a part number from 1 to {count}, got {part!r}")
         row = int(part) - 1
@@ -99,7 +101,7 @@ def _parts(path: Path) -> dict[str, Keypoints]:
             number(x, where, what="x"),
             number(y, where, what="y"),
         ]
-        visible.setdefault(image, [False] * count)[row] = seen.strip() == "1"
+        visible.setdefault(image, [False] * count)[row] = flag.strip() == "1"
     # Clicks on whole pixels, counted from 0.
     return {image: keypoints(xy[image], visible[image], shift=PIXEL_CENTRE) for image in xy}
 

@@ -18,12 +18,15 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from geco import geometry, images
-from geco.datasets._pairs import PairBuilder, Pairs
-from geco.datasets._parse import (
+from geco.data import (
     MATLAB_CENTRE,
     VOC_CLASSES,
+    PairBuilder,
+    Pairs,
     choose,
     keypoints,
     mask_file,
@@ -103,53 +106,51 @@ def _check_points(cells: dict[str, str], where: str) -> None:
 def _view(root: Path, masks: Path | None, category: str, file: str, flip: str, x: str, y: str) -> View:
     """The view with the csv's points or, if there are none, those of its .mat file.
 
-    The box is the .mat file's; where only the csv is at hand, the extent of its points.
+    The box is the .mat file's; where there is only the csv, the extent of its points.
     """
     path = root / "JPEGImages" / file
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file; the list of pairs names it")
     size = images.size_of(path)
-    points, box = None, None
+    has_annotation = _annotation(root, category, file).is_file()
     if x:
         xy = list(zip(map(float, x.split(";")), map(float, y.split(";")), strict=True))
         # Marked in MATLAB, where the centre of the first pixel is (1, 1).
         points = keypoints(xy, [True] * len(xy), shift=MATLAB_CENTRE)
-        box = torch.cat([points.xy.amin(0), points.xy.amax(0)])
-    if points is None or _annotation(root, category, file).is_file():
-        marked, box = _marked(root, category, file)
-        points = points or marked
-    assert box is not None
+        extent = torch.cat([points.xy.amin(0), points.xy.amax(0)])
+        box = _marked(root, category, file)[1] if has_annotation else extent
+    else:
+        points, box = _marked(root, category, file)
     scale = max(size) / MARKED_SIDE
     points = Keypoints(points.xy * scale, points.visible)
     mask = mask_file(masks, f"{path.stem}.png", label=VOC_CLASSES.index(category) + 1)
-    view = View(path, size, points, box * scale, mask, name=path.stem)
-    return _mirrored(view) if flip == "1" else view
+    box = box * scale
+    view = View(path, size, points, box, mask, name=path.stem)
+    return _mirrored(view, box) if flip == "1" else view
 
 
 def _annotation(root: Path, category: str, file: str) -> Path:
     return root / "Annotations" / category / Path(file).with_suffix(".mat").name
 
 
-def _marked(root: Path, category: str, file: str) -> tuple[Keypoints, torch.Tensor]:
+def _marked(root: Path, category: str, file: str) -> tuple[Keypoints, Float[Tensor, "4"]]:
     """All points of the image's class, those not marked in this image invisible, and its box."""
     path = _annotation(root, category, file)
     rows, box = matlab(path, "kps"), matlab(path, "bbox")
     if rows.ndim != 2 or rows.shape[1] != 2 or box.size != 4:
         raise ValueError(f"{path}: expected kps n×2 and bbox 1×4, got {rows.shape} and {box.shape}")
-    visible = [bool(seen) for seen in (rows == rows).all(1)]  # NaN: not marked in this image
+    visible = [bool(marked) for marked in (rows == rows).all(1)]  # NaN: not marked in this image
     return keypoints(rows.tolist(), visible, shift=MATLAB_CENTRE), torch.tensor(box.reshape(4).tolist())
 
 
-def _mirrored(view: View) -> View:
+def _mirrored(view: View, box: Float[Tensor, "4"]) -> View:
     """The view in a mirror, when it is read. Both images of the row are, so row i still is the same point."""
     height, width = view.size
-    assert view.keypoints is not None
-    assert view.box is not None
-    same = tuple(range(len(view.keypoints.visible)))
+    same = tuple(range(len(view.points.visible)))
     return replace(
         view,
-        keypoints=geometry.flip_keypoints(view.keypoints, width=width, mirror=same),
-        box=torch.stack([width - view.box[2], view.box[1], width - view.box[0], view.box[3]]),
+        keypoints=geometry.flip_keypoints(view.points, width=width, mirror=same),
+        box=torch.stack([width - box[2], box[1], width - box[0], box[3]]),
         name=f"{view.name}@mirrored",
         window=Window((0, 0, width, height), view.size, flipped=True),
     )

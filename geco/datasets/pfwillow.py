@@ -12,8 +12,7 @@ from pathlib import Path
 import torch
 
 from geco import images
-from geco.datasets._pairs import PairBuilder, Pairs
-from geco.datasets._parse import MATLAB_CENTRE, choose, keypoints, matlab, tolerating
+from geco.data import MATLAB_CENTRE, PairBuilder, Pairs, choose, keypoints, matlab, tolerating
 from geco.types import View
 
 SPLITS = ("test",)

@@ -5,7 +5,7 @@
     root/Segmentation/<category>/<image>.png        VOC class masks, used where they are
 
 A pair holds *all* keypoints of its two images, not only the shared ones that the pair files list: what is
-hidden in one image is what the bin is for. So only the names of the pair files are read.
+hidden in one image is what the bin learns from. So only the names of the pair files are read.
 """
 
 import re
@@ -14,21 +14,22 @@ from pathlib import Path
 
 import torch
 
-from geco.datasets._pairs import PairBuilder, Pairs
-from geco.datasets._parse import (
+from geco.data import (
     PIXEL_CENTRE,
     VOC_CLASSES,
+    PairBuilder,
+    Pairs,
     choose,
     field,
     keypoints,
     locate,
     mask_file,
     numbers,
+    published_skeletons,
     read_json,
     read_text,
     tolerating,
 )
-from geco.datasets._tables import skeletons
 from geco.types import View
 
 SPLITS = ("train", "val", "test")
@@ -82,16 +83,16 @@ def load(
     for where, name in _pair_names(root, folder, layout):
         with tolerating(faults):
             source, target, category = _parse_name(name, where)
-            builder.add((category, source), (category, target), category, skeletons("spair")[category])
+            builder.add((category, source), (category, target), category, published_skeletons("spair")[category])
     return builder.pairs()
 
 
 def _pair_names(root: Path, folder: str, layout: str) -> list[tuple[str, str]]:
     """(where it stands, pair name) of every pair of a split."""
-    listed = root / "Layout" / layout / f"{folder}.txt"
-    if listed.is_file():
-        lines = read_text(listed, what="one pair name per line").splitlines()
-        return [(f"{listed}:{number}", line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
+    pair_list = root / "Layout" / layout / f"{folder}.txt"
+    if pair_list.is_file():
+        lines = read_text(pair_list, what="one pair name per line").splitlines()
+        return [(f"{pair_list}:{number}", line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
     what = f"Layout/{layout}/{folder}.txt or a folder of pair files; is {root} the SPair-71k folder?"
     pairs = locate(root, f"PairAnnotation/{folder}", what=what)
     return [(str(path), path.stem) for path in sorted(pairs.glob("*.json"))]
@@ -99,7 +100,7 @@ def _pair_names(root: Path, folder: str, layout: str) -> list[tuple[str, str]]:
 
 def _parse_name(name: str, where: str) -> tuple[str, str, str]:
     match = _PAIR_NAME.fullmatch(name)
-    if match is None or match[4] not in skeletons("spair"):
+    if match is None or match[4] not in published_skeletons("spair"):
         raise ValueError(f"{where}: expected `<id>-<source>-<target>:<category>`, got {name!r}")
     return match[2], match[3], match[4]
 
@@ -111,7 +112,7 @@ def _view(root: Path, masks: Path | None, category: str, image: str) -> View:
     points = field(record, "kps", dict, where)
     size = (field(record, "image_height", int, where), field(record, "image_width", int, where))
     xy, visible = [], []
-    for index in range(len(skeletons("spair")[category])):
+    for index in range(len(published_skeletons("spair")[category])):
         point = points.get(str(index))  # null: not visible in this image
         xy.append((0.0, 0.0) if point is None else numbers(point, 2, f"{where}: kps {index}", form="[x, y] or null"))
         visible.append(point is not None)

@@ -1,0 +1,87 @@
+"""What a backbone is, and where one comes from."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from geco import images
+from geco.types import Image, Size
+
+State = dict[str, Tensor]
+Converted = tuple[State, dict[str, Any]]  # weights and config.json of a Hugging Face folder
+
+
+@runtime_checkable
+class Backbone(Protocol):
+    """A `torch.nn.Module` from prepared images to maps of features; a transformer, a UNet, or several together."""
+
+    encoder: Any  # the network itself: what an adapter is put into, and what is saved
+    dim: int  # channels of a map
+    stride: int  # pixels of the input per cell of the map
+    multiple: int  # the input's sides must be multiples of it
+    adaptable: Mapping[str, str]  # our word for a projection → its module's name inside `encoder`; may be empty
+    options: Mapping[str, Any]  # how it is read; with the weights, all that decides its features
+
+    def prepare(self, pixels: Image, size: Size, *, resize: str = "bilinear") -> dict[str, Tensor]:
+        """What the network takes, by name, for 8-bit or [0, 1] images to be seen at `size`."""
+
+    def __call__(self, **inputs: Tensor) -> Float[Tensor, "b c h w"]:
+        """Features of a batch of prepared images."""
+
+    def finish(self, values: Float[Tensor, "c h w"], size: Size) -> Float[Tensor, "c h w"]:
+        """The part of a map that shows the image of `size`: what `prepare` padded is cut off."""
+
+
+class FrozenBackbone(nn.Module):
+    """A backbone whose images are squashed to the input and normalised as ImageNet; subclasses bring the network."""
+
+    adaptable: Mapping[str, str] = {}
+    options: Mapping[str, Any] = {}
+
+    def __init__(self, encoder: nn.Module, *, dim: int, stride: int, multiple: int | None = None) -> None:
+        super().__init__()
+        self.encoder: Any = encoder.eval().requires_grad_(False)
+        self.dim, self.stride, self.multiple = dim, stride, multiple or stride
+
+    def prepare(self, pixels: Image, size: Size, *, resize: str = "bilinear") -> dict[str, Tensor]:
+        """`pixels`, squashed to `size` and normalised."""
+        return {"pixels": images.prepare(pixels, size, mode=resize)}
+
+    def finish(self, values: Float[Tensor, "c h w"], size: Size) -> Float[Tensor, "c h w"]:
+        """The whole map: nothing was padded."""
+        return values
+
+    def train(self, mode: bool = True) -> "FrozenBackbone":
+        """Stay in evaluation mode: a frozen network's stochastic depth would change its features."""
+        return super().train(False)
+
+
+@dataclass(frozen=True)
+class PackagedFile:
+    """A file of weights inside a pip package, which is never imported, and how to convert it."""
+
+    requirement: str  # what to install
+    package: str  # what it is installed as
+    file: str
+    sha256: str
+    convert: Callable[[str], Converted]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A backbone with a short name: where its files come from (if it needs any), and how it is best read."""
+
+    hub: str | None = None  # repository on the model hub
+    packaged: PackagedFile | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)  # of `load`
+    size: int = 518  # images are squashed to size × size
+    threshold: float = 0.3  # similarity below which its matches are "not visible"
+    note: str = ""
+
+    @property
+    def origin(self) -> str:
+        """Where it comes from, for people."""
+        return self.hub or (f"pip package {self.packaged.requirement}" if self.packaged else "the package itself")

@@ -1,0 +1,39 @@
+"""Progress bars of every command: one for each kind of work, on standard error, so that results can be piped."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from geco.cli._options import notes
+
+
+class Update(Protocol):
+    """How far a kind of work is; `total` 0: nobody knows of how much."""
+
+    def __call__(self, what: str, done: int, total: int, news: str = "") -> None:
+        """Show it, with the latest news beside the bar."""
+
+
+@contextmanager
+def progress_bars(*, shown: bool = True, transient: bool = True) -> Iterator[Update]:
+    """A bar for each kind of work that is reported; `transient` ones are gone afterwards."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    more = (TimeRemainingColumn(), TextColumn("{task.fields[news]}"))
+    with Progress(*columns, *more, console=notes, disable=not shown, transient=transient) as bars:
+        tasks: dict[str, Any] = {}
+
+        def update(what: str, done: int, total: int, news: str = "") -> None:
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=None, news="")
+            bars.update(tasks[what], completed=done, total=total or None, news=news)
+
+        yield update

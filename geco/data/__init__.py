@@ -1,0 +1,36 @@
+"""What readers of annotations share: the contract of a dataset, loading, parsing, pairs, skeletons, an audit."""
+
+from typing import TYPE_CHECKING
+
+from geco.system import lazy
+
+if TYPE_CHECKING:
+    from geco.data import audit
+    from geco.data.contract import DatasetFormat, PairDataset, PartDataset, find, names, views_of
+    from geco.data.derived import attach_masks, spread
+    from geco.data.loading import EmptySplitError, load
+    from geco.data.outlines import OutlinedViews
+    from geco.data.pairs import PairBuilder, Pairs, draw, sharing
+    from geco.data.parsing import (
+        MATLAB_CENTRE,
+        PIXEL_CENTRE,
+        VOC_CLASSES,
+        choose,
+        field,
+        hashed_split,
+        keypoints,
+        locate,
+        mask_file,
+        matlab,
+        number,
+        numbers,
+        on_image,
+        read_json,
+        read_rows,
+        read_text,
+        squared,
+        tolerating,
+    )
+    from geco.data.skeletons import guess_twins, involution, published_skeletons, rows_named, subset, unnamed
+
+__all__, __getattr__, __dir__ = lazy.door(__name__)

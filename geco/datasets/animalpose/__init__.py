@@ -1,0 +1,187 @@
+"""Animal-Pose (Cao et al. 2019): dogs, cats, sheep, horses and cows with 20 keypoints, alone or in groups.
+
+    root/keypoints.json    root/images/<file>    root/masks/<what an annotation's field "mask" names>, if any
+
+There are no published splits or pairs. Ours: 70/15/15 % of the photographs by a hash of the file name, so
+that no photograph is in two splits and more photographs do not move the others; pairs are drawn with a seed.
+`splits.json` lists the photographs that our results are from: those that are in none of the test
+sets of SPair-71k and PF-PASCAL.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from geco import geometry, images
+from geco.data import (
+    PIXEL_CENTRE,
+    Pairs,
+    choose,
+    draw,
+    field,
+    hashed_split,
+    keypoints,
+    mask_file,
+    numbers,
+    on_image,
+    published_skeletons,
+    read_json,
+    read_text,
+    rows_named,
+    sharing,
+    squared,
+    subset,
+    tolerating,
+)
+from geco.types import Keypoints, MaskFile, View
+
+SPLITS = ("train", "val", "test")
+PUBLISHED = {"all": {"photographs": 4608, "instances": 6117}}
+SHARES = {"train": 0.70, "val": 0.15, "test": 0.15}
+N_PAIRS = {"train": 20_000, "val": 1_000, "test": 2_000}
+
+
+def load(
+    root: str | Path,
+    split: str,
+    *,
+    n_pairs: int | None = None,
+    seed: int = 0,
+    species: str = "same",
+    crop: str = "none",
+    margin: float = 0.1,
+    min_keypoints: int = 3,
+    min_shared: int = 3,
+    min_box: float = 0.0,
+    min_on_mask: float = 0.0,
+    exclude: str | Path | None = None,
+    photographs: str = "all",
+    only: str = "",
+    without: str = "",
+    faults: list[str] | None = None,
+) -> Pairs:
+    """Pairs of animals in different photographs, of the same species or (`species="any"`) of any.
+
+    `crop="square"` shows only a square around each animal's box and a margin (a share of the box). Left out
+    are animals with fewer than `min_keypoints` visible, a box whose longer side is below `min_box` pixels, or
+    less than `min_on_mask` of the visible keypoints on the mask (reads every mask), and the photographs that
+    the file `exclude` names (one per line); with `photographs="listed"` also all that our lists do not name.
+    `only` and `without` name keypoints (commas in between) that are kept or left out, as if nobody had
+    annotated the others; all counts above are of those kept, and no more of them are asked for than there are.
+    `faults`: collects what is wrong and leaves it out.
+    """
+    root = Path(root)
+    choose(split, SPLITS, what="split")
+    choose(species, ("same", "any"), what="species")
+    choose(crop, ("none", "square"), what="crop")
+    choose(photographs, ("all", "listed"), what="photographs")
+    whole = published_skeletons("animalpose")["animal"]
+    rows = rows_named(whole, only=only, without=without)
+    skeleton = subset(whole, rows)
+    min_keypoints, min_shared = min(min_keypoints, len(rows)), min(min_shared, len(rows))
+    unwanted = _names(Path(exclude)) if exclude else set()
+    views: list[View] = []
+    kinds: list[str] = []
+    with tolerating(faults):
+        for where, file, kind, record in _records(root, split):
+            if Path(file).stem in unwanted or (photographs == "listed" and file not in listed()):
+                continue
+            with tolerating(faults):
+                view = _view(root, file, record, where, rows)
+                if not _usable(view, min_keypoints=min_keypoints, min_box=min_box, min_on_mask=min_on_mask):
+                    continue
+                views.append(squared(view, margin=margin) if crop == "square" else view)
+                kinds.append(kind)
+    groups = [range(len(views))] if species == "any" else [_where(kinds, kind) for kind in sorted(set(kinds))]
+    count = N_PAIRS[split] if n_pairs is None else n_pairs
+    pairs = draw(groups, count=count, seed=seed, fits=sharing(views, shared=min_shared))
+    categories = ["animal" if species == "any" else kinds[i] for i, _ in pairs]
+    return Pairs(tuple(views), pairs, categories, [skeleton] * len(pairs))
+
+
+@cache
+def listed() -> dict[str, str]:
+    """The split of every photograph that is on a list: that of its hash, written down."""
+    lists = json.loads(files("geco.datasets.animalpose").joinpath("splits.json").read_text())
+    return {file: split for split, names in lists.items() for file in names}
+
+
+def _records(root: Path, split: str) -> Iterator[tuple[str, str, str, Any]]:
+    """(where it stands, image file, species, annotation) of the animals of a split, in the file's order."""
+    path = root / "keypoints.json"
+    content = read_json(path, what="the annotations of Animal-Pose")
+    photographs = field(content, "images", dict, str(path))
+    kinds = {
+        field(entry, "id", int, f"{path}: categories"): field(entry, "name", str, f"{path}: categories")
+        for entry in field(content, "categories", list, str(path))
+    }
+    for number, record in enumerate(field(content, "annotations", list, str(path))):
+        where = f"{path}: annotations[{number}]"
+        image, kind = str(field(record, "image_id", int, where)), field(record, "category_id", int, where)
+        if image not in photographs:
+            raise ValueError(f"{where}: image_id {image} is not among the file's images")
+        if kind not in kinds:
+            raise ValueError(f"{where}: category_id {kind} is not among the file's categories")
+        if hashed_split(photographs[image], SHARES) == split:
+            yield where, photographs[image], kinds[kind], record
+
+
+def _view(root: Path, file: str, record: Any, where: str, rows: Sequence[int]) -> View:
+    path = root / "images" / file
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such file; {where} needs it")
+    size = images.size_of(path)
+    points = on_image(_keypoints(field(record, "keypoints", list, where), where), size)
+    box = numbers(field(record, "bbox", list, where), 4, f"{where}: bbox", form="[x0, y0, x1, y1]")
+    return View(
+        path,
+        size,
+        Keypoints(points.xy[rows], points.visible[rows]),
+        torch.tensor(box),
+        _mask(root, record.get("mask"), where),
+        name=Path(file).stem,
+    )
+
+
+def _keypoints(rows: list[Any], where: str) -> Keypoints:
+    count = len(published_skeletons("animalpose")["animal"])
+    if len(rows) != count:
+        raise ValueError(f"{where}: expected {count} keypoints [x, y, visible], got {len(rows)}")
+    points = [numbers(row, 3, f"{where}: keypoints[{i}]", form="[x, y, visible]") for i, row in enumerate(rows)]
+    # Clicks on whole pixels, counted from 0.
+    return keypoints([p[:2] for p in points], [p[2] > 0 for p in points], shift=PIXEL_CENTRE)
+
+
+def _mask(root: Path, name: str | None, where: str) -> MaskFile | None:
+    if name is None:
+        return None
+    mask = mask_file(root / "masks", name)
+    if mask is None:
+        raise FileNotFoundError(f"{root / 'masks' / name}: no such file; {where}: key 'mask' names it")
+    return mask
+
+
+def _usable(view: View, *, min_keypoints: int, min_box: float, min_on_mask: float) -> bool:
+    visible = view.points.xy[view.points.visible]
+    side = 0.0 if view.box is None else float((view.box[2:] - view.box[:2]).max())
+    if len(visible) < max(1, min_keypoints) or side < min_box:
+        return False
+    if min_on_mask <= 0 or not isinstance(view.mask, MaskFile):
+        return True
+    mask = images.read_mask(view.mask)
+    cells = geometry.cells(visible, size=view.size, grid=view.size)
+    return float(mask.flatten()[cells].float().mean()) >= min_on_mask
+
+
+def _names(path: Path) -> set[str]:
+    lines = read_text(path, what="one image name per line").splitlines()
+    return {Path(line.strip()).stem for line in lines if line.strip()}
+
+
+def _where(kinds: list[str], kind: str) -> list[int]:
+    return [i for i, other in enumerate(kinds) if other == kind]

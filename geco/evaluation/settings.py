@@ -1,0 +1,113 @@
+"""How features are evaluated: named protocols for keypoints, parts and running time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Literal, NamedTuple
+
+from geco.matching.settings import MatchSettings
+from geco.propagation.settings import CentroidSettings
+
+AS_PUBLISHED = MatchSettings()
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """What counts as a hit and how hits are averaged; two numbers compare only under the same protocol."""
+
+    name: str = "geco"
+    definition: str = (
+        "hits / annotated pairs over the whole split; hit: distance ≤ α · longer side of the target image; "
+        "target upsampled to image resolution"
+    )
+    alphas: tuple[float, ...] = (0.01, 0.05, 0.10, 0.15)
+    threshold: Literal["image", "box"] = "image"  # α multiplies the longer side of the target's image or box
+    average: Literal["point", "image"] = "point"  # every keypoint counts the same, or every pair
+    match: MatchSettings = AS_PUBLISHED
+
+    def visible_above(self, similarity: float) -> "Protocol":
+        """The same protocol for an encoder whose matches below this similarity are "not visible"."""
+        return replace(self, match=replace(self.match, threshold=similarity))
+
+
+PROTOCOLS = {
+    protocol.name: protocol
+    for protocol in (
+        Protocol(),
+        Protocol(
+            "geco-apk",
+            "hits / annotated pairs over the whole split; hit: distance ≤ α · longer side of the target "
+            "image; no upsampling, the prediction is a patch's centre (as the authors run APK)",
+            match=MatchSettings(upsample=False),
+        ),
+        Protocol(
+            "bbox-image",
+            "mean over pairs of the share of hits in a pair; hit: distance ≤ α · longer side of the target's "
+            "box; target upsampled to image resolution",
+            threshold="box",
+            average="image",
+        ),
+    )
+}
+
+
+def protocols_named(names: tuple[str, ...]) -> tuple[Protocol, ...]:
+    """The protocols with these names; a typo lists the choices."""
+    for name in names:
+        if name not in PROTOCOLS:
+            raise ValueError(f"there is no protocol {name!r}; choices: {', '.join(PROTOCOLS)}")
+    return tuple(PROTOCOLS[name] for name in names)
+
+
+@dataclass(frozen=True)
+class KeypointSettings:
+    """What does not change the numbers of a keypoint run except where it says so."""
+
+    main_alpha: float = 0.10  # the radius of headline numbers, of PGCK tables and of the "01" analysis
+    radii: tuple[float, ...] = tuple(round(0.01 * step, 2) for step in range(1, 21))  # of the sweep
+    batch_size: int = 8  # images encoded at once
+    memory: int = 2 * 1024**3  # bytes of feature maps kept in memory; more goes to disk
+    resamples: int = 1000  # of the bootstrap over pairs
+    confidence: float = 0.95
+    seed: int = 0  # of the bootstrap
+    false_alarms: float = 0.1  # visible points that the reported threshold calls hidden
+    examples: int = 4  # qualitative rows per case
+
+
+@dataclass(frozen=True)
+class PartsProtocol(CentroidSettings):
+    """How parts are labelled, from which images, and what is counted; the defaults are the paper's."""
+
+    train_images: int | None = None  # at most so many per category (the authors' code: 100)
+    background: bool = True  # given by the true mask; counts as a row of its own
+    batch_size: int = 8
+
+
+class Conditions(NamedTuple):
+    """Under which conditions a model is timed."""
+
+    device: str
+    dtype: str
+    size: int
+    batch: int
+
+    @property
+    def name(self) -> str:
+        """All of them, for people."""
+        return f"{self.device}, {self.dtype}, {self.size} px, batch {self.batch}"
+
+
+@dataclass(frozen=True)
+class RuntimeProtocol:
+    """What is timed; loading and resizing images is not."""
+
+    batches: tuple[int, ...] = (1, 8)
+    sizes: tuple[int, ...] = (518,)
+    dtypes: tuple[str, ...] = ("float32",)
+    devices: tuple[str, ...] = field(default=("cpu",))
+    warmup: int = 3
+    repeats: int = 20
+
+    def conditions(self) -> Iterator[Conditions]:
+        """Every combination."""
+        return (Conditions(*choice) for choice in product(self.devices, self.dtypes, self.sizes, self.batches))

@@ -1,0 +1,108 @@
+"""A store of feature maps: each image encoded once, the recent maps in memory, the others on disk."""
+
+import hashlib
+import tempfile
+from collections import OrderedDict
+from collections.abc import Iterable
+from pathlib import Path
+
+from geco import images
+from geco.extraction.files import read_features, write_features
+from geco.system import Progress, silent
+from geco.types import Encoder, FeatureMap, View
+
+
+class FeatureStore:
+    """Feature maps by image; at most `memory` bytes are held, what does not fit is on disk.
+
+    With a `folder` every map is written there when it is made, and the next run reads it: a subfolder is keyed by the
+    encoder's fingerprint, each file by the image's name, size and date. Without one, a temporary folder takes what
+    memory cannot hold. Use it in a `with` statement.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        *,
+        memory: int,
+        batch_size: int = 8,
+        folder: Path | None = None,
+        progress: Progress = silent,
+    ) -> None:
+        self.encoder, self.memory, self.batch_size, self.progress = encoder, memory, batch_size, progress
+        self.encoded = 0
+        self._held: OrderedDict[str, tuple[View, FeatureMap]] = OrderedDict()  # least recently used first
+        self._bytes = 0
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        if folder is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="geco-features-")
+            self._folder = Path(self._temporary.name)
+        else:
+            self._folder = folder / encoder.fingerprint()
+
+    def __enter__(self) -> "FeatureStore":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    def ensure(self, views: Iterable[View], *, total: int = 0) -> None:
+        """Encode those views that are neither held nor on disk; `total` is for the progress alone."""
+        missing = list({view.identity: view for view in views if not self.has(view)}.values())
+        for start in range(0, len(missing), self.batch_size):
+            group = missing[start : start + self.batch_size]
+            pictures = [images.read_view(view) for view in group]
+            maps = list(self.encoder.extract_stream(pictures, batch_size=self.batch_size))
+            for view, features in zip(group, maps, strict=True):
+                self._put(view, FeatureMap(features.values.cpu(), features.size))
+            self.encoded += len(group)
+            self.progress("encode", self.encoded, max(total, self.encoded))
+
+    def has(self, view: View) -> bool:
+        """Whether the view's map is available without encoding."""
+        return view.identity in self._held or self._file(view).exists()
+
+    def get(self, view: View) -> FeatureMap:
+        """The map of a view, on the encoder's device, encoded now if need be."""
+        self.ensure([view])
+        if view.identity not in self._held:
+            self._hold(view, read_features(self._file(view)))
+        self._held.move_to_end(view.identity)
+        features = self._held[view.identity][1]
+        return FeatureMap(features.values.to(self.encoder.device), features.size)
+
+    def drop(self, view: View) -> None:
+        """Forget a map that no pair needs any more; what a given folder holds stays there."""
+        if view.identity in self._held:
+            self._bytes -= self._held.pop(view.identity)[1].values.nbytes
+        if self._temporary is not None:
+            self._file(view).unlink(missing_ok=True)
+
+    def _put(self, view: View, features: FeatureMap) -> None:
+        if self._temporary is None:
+            write_features(self._file(view), features)
+        self._hold(view, features)
+
+    def _hold(self, view: View, features: FeatureMap) -> None:
+        self._held[view.identity] = view, features
+        self._bytes += features.values.nbytes
+        while self._bytes > self.memory and len(self._held) > 1:
+            _, (oldest_view, oldest) = self._held.popitem(last=False)
+            self._bytes -= oldest.values.nbytes
+            if not self._file(oldest_view).exists():
+                write_features(self._file(oldest_view), oldest)
+
+    def _file(self, view: View) -> Path:
+        return self._folder / f"{_content_hash(view)}.safetensors"
+
+
+def _content_hash(view: View) -> str:
+    """Hash of what decides the view's pixels: name, size, window, and the file's length and date."""
+    digest = hashlib.sha256(repr((view.identity, view.size, view.window)).encode())
+    if isinstance(view.image, Path):
+        stat = view.image.stat()
+        digest.update(f"{stat.st_size} {stat.st_mtime_ns}".encode())
+    else:
+        digest.update(view.image.contiguous().numpy().tobytes())
+    return digest.hexdigest()[:24]

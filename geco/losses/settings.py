@@ -1,0 +1,52 @@
+"""Which loss trains the features, its weights and its constants."""
+
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from geco.transport.settings import TransportSettings
+
+Name = Literal["transport", "contrastive", "soft-argmax"]
+TERMS = ("positive", "bin", "negative", "background")  # of the transport loss
+WEIGHTS = {  # of these terms, by reduction
+    "reference": (1.0, 1.0, 10.0, 10.0),  # means over the sets of a batch, −log p terms divided by l + 1
+    "sum": (1.0, 1.0, 10.0, 10.0),  # the paper's formula as printed
+    "conditional": (1.0, 0.5, 1.0, 20.0),  # ours: means of −log of conditional probabilities
+}
+
+
+@dataclass(frozen=True)
+class LossSettings:
+    """Weights and reduction of the transport loss, and the constants of the losses it is compared with.
+
+    A weight of None is that of the reduction (`WEIGHTS`).
+    """
+
+    name: Name = "transport"
+    transport: TransportSettings = field(default_factory=TransportSettings)
+    reduction: Literal["reference", "sum", "conditional"] = "reference"
+    weight_positive: float | None = None  # M⁺: visible in both images
+    weight_bin: float | None = None  # M⁰: visible in one image only
+    weight_negative: float | None = None  # M⁻: a keypoint and its geometric twin
+    weight_background: float | None = None  # M^{fg/bg}: object against background
+    eps: float = 1e-6  # −log(1 − p) is taken of at most p = 1 − eps
+    floor: float = 1e-30  # −log p is taken of at least this
+    contrast_temperature: float = 0.07  # contrastive: of the softmax over the keypoints of a pair
+    position_temperature: float = 0.04  # soft-argmax: of the softmax over all patches of the other image
+
+    def __post_init__(self) -> None:
+        if self.name not in get_args(Name):
+            raise ValueError(f"there is no loss {self.name!r}; choices: {', '.join(get_args(Name))}")
+        if self.reduction not in WEIGHTS:
+            raise ValueError(f"reduction must be one of {', '.join(WEIGHTS)}, got {self.reduction!r}")
+        for name in ("eps", "floor", "contrast_temperature", "position_temperature"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"loss.{name} must be above 0, got {getattr(self, name)}")
+        for term, weight in self.weights().items():
+            if not weight >= 0:
+                raise ValueError(f"loss.weight_{term} must be 0 or more, got {weight}")
+
+    def weights(self) -> dict[str, float]:
+        """Weight of each term: the one given, or that of the reduction."""
+        given = {term: getattr(self, f"weight_{term}") for term in TERMS}
+        defaults = dict(zip(TERMS, WEIGHTS[self.reduction], strict=True))
+        return {term: defaults[term] if weight is None else weight for term, weight in given.items()}

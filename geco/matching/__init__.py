@@ -1,0 +1,13 @@
+"""Matching two images: where points of one lie in the other, and whether they are visible there."""
+
+from typing import TYPE_CHECKING
+
+from geco.system import lazy
+
+if TYPE_CHECKING:
+    from geco.matching.patches import mutual, nearest, similarity
+    from geco.matching.points import transfer
+    from geco.matching.scorer import Target, prepare, queries, score_maps
+    from geco.matching.settings import MatchSettings
+
+__all__, __getattr__, __dir__ = lazy.door(__name__)

@@ -1,0 +1,47 @@
+"""Patches of two images: the most similar ones, the mutual ones."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from geco import geometry
+from geco.matching.scorer import unbatched
+from geco.matching.settings import MatchSettings
+from geco.types import FeatureMap, Matches
+
+
+def nearest(source: FeatureMap, target: FeatureMap, settings: MatchSettings = MatchSettings()) -> Matches:
+    """For every patch of the source, the most similar patch of the target: centres in pixels, row-major order."""
+    cosines = similarity(source, target)
+    score, index = cosines.max(-1)
+    return _patch_matches(source, target, torch.arange(len(index), device=index.device), index, score, settings)
+
+
+def mutual(source: FeatureMap, target: FeatureMap, settings: MatchSettings = MatchSettings()) -> Matches:
+    """The patches that are each other's most similar one, best first."""
+    cosines = similarity(source, target)
+    score, forward = cosines.max(-1)
+    backward = cosines.argmax(0)
+    own = torch.arange(len(forward), device=forward.device)
+    rows = own[backward[forward] == own]
+    rows = rows[score[rows].argsort(descending=True, stable=True)]
+    return _patch_matches(source, target, rows, forward[rows], score[rows], settings)
+
+
+def similarity(source: FeatureMap, target: FeatureMap) -> Float[Tensor, "n m"]:
+    """Cosines of all source patches with all target patches, row-major."""
+    first, second = (unbatched(features).unit().values.flatten(1) for features in (source, target))
+    return first.mT @ second
+
+
+def _patch_matches(
+    source: FeatureMap,
+    target: FeatureMap,
+    rows: Int[Tensor, "k"],
+    columns: Int[Tensor, "k"],
+    score: Float[Tensor, "k"],
+    settings: MatchSettings,
+) -> Matches:
+    start = geometry.cell_centres(rows, size=source.size, grid=source.grid).to(score.dtype)
+    end = geometry.cell_centres(columns, size=target.size, grid=target.grid).to(score.dtype)
+    return Matches(start, end, score, score >= settings.threshold)

@@ -1,0 +1,101 @@
+"""Points of one image → where they lie in another, how sure, and whether they are visible there."""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from geco import geometry, transport
+from geco.matching.scorer import Target, prepare, queries, score_maps, unbatched
+from geco.matching.settings import MatchSettings
+from geco.transport.settings import TransportSettings
+from geco.types import FeatureMap, Matches
+
+CHUNK = 1 << 24  # queries × pixels scored at once: 64 MB in float32
+
+
+def transfer(
+    source: FeatureMap,
+    target: FeatureMap | Target,
+    points: Float[Tensor, "k 2"],
+    settings: MatchSettings = MatchSettings(),
+    *,
+    masks: tuple[Bool[Tensor, "h w"], Bool[Tensor, "h2 w2"]] | None = None,
+) -> Matches:
+    """Where points of the source image (pixels, corner origin) lie in the target image, and whether they are visible.
+
+    `target` may be prepared once and asked many times; it must have been prepared with the same settings. `masks` of
+    the two objects, in image pixels, inform the transport mode; the others do without.
+    """
+    if settings.mode == "transport":
+        return _by_transport(source, target, points, settings, masks)
+    ready = target if isinstance(target, Target) else prepare(target, settings)
+    descriptors = queries(source, points, settings)
+    if not len(descriptors):
+        return Matches(points, points.clone(), points.new_zeros(0), torch.zeros(0, dtype=torch.bool))
+    step = max(1, CHUNK // (ready.size[0] * ready.size[1]))
+    chunks = [_best(score_maps(some, ready), ready, settings) for some in descriptors.split(step)]
+    place, score = (torch.cat(column) for column in zip(*chunks, strict=True))
+    place = geometry.resize_points(place, size=ready.size, to=ready.image_size).to(points.dtype)
+    return Matches(points, place, score, score >= settings.threshold)
+
+
+def _by_transport(
+    source: FeatureMap,
+    target: FeatureMap | Target,
+    points: Float[Tensor, "k 2"],
+    settings: MatchSettings,
+    masks: tuple[Bool[Tensor, "h w"], Bool[Tensor, "h2 w2"]] | None,
+) -> Matches:
+    """Each point goes where the plan sends its patch; hidden if the bin receives more than any patch of the target.
+
+    The score is the share of the patch's mass that goes there.
+    """
+    if isinstance(target, Target):
+        raise ValueError("transport weighs both whole images; give the target's FeatureMap, not a prepared Target")
+    first, second = unbatched(source), unbatched(target)
+    plan = transport.match_plan(
+        _one_sample(first.unit()),
+        _one_sample(second.unit()),
+        TransportSettings(z=settings.threshold, marginals="masks" if masks else "uniform"),
+        foregrounds=masks and (_on_grid(masks[0], first), _on_grid(masks[1], second)),
+        visible=settings.visible_share,
+    )
+    sent = plan.rows(geometry.cells(points, size=first.size, grid=first.grid)[None])[0]
+    most, index = sent[:, :-1].max(-1)
+    place = geometry.cell_centres(index, size=second.size, grid=second.grid).to(points.dtype)
+    share = most / sent.sum(-1).clamp_min(torch.finfo(sent.dtype).tiny)
+    return Matches(points, place, share, most > sent[:, -1])
+
+
+def _one_sample(features: FeatureMap) -> FeatureMap:
+    return FeatureMap(features.values[None], features.size)
+
+
+def _on_grid(mask: Bool[Tensor, "h w"], features: FeatureMap) -> Bool[Tensor, "1 h2 w2"]:
+    return geometry.resize_labels(mask, features.grid)[None]
+
+
+def _best(
+    maps: Float[Tensor, "k h w"], target: Target, settings: MatchSettings
+) -> tuple[Float[Tensor, "k 2"], Float[Tensor, "k"]]:
+    score, index = maps.flatten(1).max(-1)
+    place = geometry.pixel_centres(index, width=target.size[1]).to(maps.dtype)
+    if settings.mode == "soft":
+        place = _centre_of_mass(maps, place, target, settings)
+    return place, score
+
+
+def _centre_of_mass(
+    maps: Float[Tensor, "k h w"], peak: Float[Tensor, "k 2"], target: Target, settings: MatchSettings
+) -> Float[Tensor, "k 2"]:
+    """Softmax-weighted mean position in a square around the peak (window soft-argmax)."""
+    height, width = target.size
+    x = torch.arange(width, dtype=maps.dtype, device=maps.device) + 0.5
+    y = torch.arange(height, dtype=maps.dtype, device=maps.device) + 0.5
+    reach_x = settings.window / 2 * width / target.columns.shape[1]
+    reach_y = settings.window / 2 * height / target.rows.shape[1]
+    near_x = (x - peak[:, :1]).abs() <= reach_x
+    near_y = (y - peak[:, 1:]).abs() <= reach_y
+    near = near_y[:, :, None] & near_x[:, None, :]
+    weight = (maps / settings.temperature).masked_fill(~near, -torch.inf).flatten(1).softmax(-1).view_as(maps)
+    return torch.stack([weight.sum(1) @ x, weight.sum(2) @ y], dim=-1)

@@ -1,0 +1,107 @@
+"""The exact scorer: similarity of points to every pixel of the upsampled target, at the cost of patches.
+
+The score of a pixel is the cosine between the query and the target map upsampled bilinearly to the image (GECO §4).
+Nobody needs to upsample C channels for that. Upsampling is linear, so ⟨q, U(t)⟩ = U(⟨q, t⟩): the numerator is an
+upsampled *score* map. And ‖U(t)‖² is a quadratic form in the four patches around a pixel, so five maps of dot products
+per target (a patch with itself, its right, lower, lower-right and lower-left neighbour) give every denominator.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional
+
+from geco import geometry
+from geco.matching.settings import MatchSettings
+from geco.types import FeatureMap, Size
+
+
+@dataclass(frozen=True)
+class Target:
+    """A target image ready for queries: its patches, how they spread over pixels, and 1/‖U(t)‖, computed once."""
+
+    patches: Float[Tensor, "n c"]  # row-major
+    rows: Float[Tensor, "h2 h"]  # upsampling is rows @ map @ columnsᵀ
+    columns: Float[Tensor, "w2 w"]
+    inverse_norm: Float[Tensor, "h2 w2"]
+    image_size: Size
+
+    @property
+    def size(self) -> Size:
+        """(height, width) of a score map: the image's own, or the grid's if nothing is upsampled."""
+        return self.rows.shape[0], self.columns.shape[0]
+
+
+def prepare(target: FeatureMap, settings: MatchSettings = MatchSettings()) -> Target:
+    """The target ready to be asked about any number of points."""
+    features = unbatched(target)
+    before = settings.normalise == "before"
+    values = features.unit().values if before else features.values
+    height, width = features.size if settings.upsample else features.grid
+    rows, row_squares, row_products = _interpolation(features.grid[0], height, like=values)
+    columns, column_squares, column_products = _interpolation(features.grid[1], width, like=values)
+    if before:
+        inverse_norm = values.new_ones(height, width)
+    else:
+        # ‖U(t)‖² = Σ of weights × dot products over the pairs of patches in a 2×2 cell; the weights are separable.
+        own = (values * values).sum(0)
+        level = (values[:, :, :-1] * values[:, :, 1:]).sum(0)
+        upright = (values[:, :-1] * values[:, 1:]).sum(0)
+        falling = (values[:, :-1, :-1] * values[:, 1:, 1:]).sum(0)
+        rising = (values[:, :-1, 1:] * values[:, 1:, :-1]).sum(0)
+        square = (
+            row_squares @ own @ column_squares.mT
+            + 2 * (row_squares @ level @ column_products.mT)
+            + 2 * (row_products @ upright @ column_squares.mT)
+            + 2 * (row_products @ (falling + rising) @ column_products.mT)
+        )
+        inverse_norm = square.clamp_min(torch.finfo(square.dtype).tiny).rsqrt()
+    return Target(values.flatten(1).mT.contiguous(), rows, columns, inverse_norm, features.size)
+
+
+def _interpolation(
+    cells: int, pixels: int, *, like: Tensor
+) -> tuple[Float[Tensor, "m n"], Float[Tensor, "m n"], Float[Tensor, "m n1"]]:
+    """Bilinear weights of one axis (align_corners=False, border clamped), and what they become inside ‖·‖².
+
+    With f the pixel's fraction between cell i and i+1: (1−f, f) at (i, i+1); their squares at the same places; and
+    the product f(1−f) at i, the place of the pair (i, i+1).
+    """
+    position = (torch.arange(pixels, dtype=torch.float64, device=like.device) + 0.5) * (cells / pixels) - 0.5
+    position = position.clamp(0, cells - 1)
+    first = position.floor().long()
+    f = (position - first)[:, None]
+    here = functional.one_hot(first, cells)
+    following = functional.one_hot((first + 1).clamp(max=cells - 1), cells)
+    linear = (1 - f) * here + f * following
+    squares = (1 - f) ** 2 * here + f**2 * following
+    products = (f * (1 - f) * here)[:, : cells - 1]
+    return linear.to(like.dtype), squares.to(like.dtype), products.to(like.dtype)
+
+
+def queries(
+    source: FeatureMap, points: Float[Tensor, "k 2"], settings: MatchSettings = MatchSettings()
+) -> Float[Tensor, "k c"]:
+    """Unit descriptors of points of the source image: bilinear samples of its map."""
+    features = unbatched(source)
+    features = features.unit() if settings.normalise == "before" else features
+    return functional.normalize(geometry.sample(features.values, points, size=features.size), dim=-1)
+
+
+def score_maps(queries: Float[Tensor, "k c"], target: Target) -> Float[Tensor, "k h w"]:
+    """Cosine of each query with every pixel of the upsampled target."""
+    grid = (target.rows.shape[1], target.columns.shape[1])
+    scores = (queries @ target.patches.mT).unflatten(-1, grid)
+    return (target.rows @ scores @ target.columns.mT).mul_(target.inverse_norm)
+
+
+def unbatched(features: FeatureMap) -> FeatureMap:
+    """The map of one image, without a batch dimension."""
+    values = features.values
+    if values.ndim == 4 and len(values) == 1:
+        return FeatureMap(values[0], features.size)
+    if values.ndim != 3:
+        raise ValueError(f"matching takes one image at a time, (c, h, w) features, got {tuple(values.shape)}")
+    return features

@@ -1,0 +1,25 @@
+"""Models: a backbone with an adapter, from images to feature maps, and where weights come from."""
+
+from typing import TYPE_CHECKING
+
+from geco.system import lazy
+
+if TYPE_CHECKING:
+    from geco.models.cards import model_card
+    from geco.models.extractor import Extractor
+    from geco.models.geco import Geco
+    from geco.models.hub import HubError
+    from geco.models.weights import (
+        adapter_config,
+        cache_folder,
+        default_model,
+        find_adapter,
+        is_available,
+        load_backbone,
+        locate,
+        packaged,
+        read_checkpoint,
+        sources,
+    )
+
+__all__, __getattr__, __dir__ = lazy.door(__name__)

@@ -1,0 +1,80 @@
+"""Low-rank adapters: put into a backbone, filled from PEFT's layout or from the reference implementation's."""
+
+import re
+from typing import Any
+
+from torch import Tensor
+
+from geco.backbones import Backbone
+from geco.models.settings import LoraSettings
+
+
+def add_lora(backbone: Backbone, lora: LoraSettings, *, base: str) -> Any:
+    """The backbone's network with an adapter of these settings, which starts as the identity; `base` is its name."""
+    from peft import LoraConfig, get_peft_model
+
+    if not backbone.adaptable:
+        raise ValueError(f"{base} has no projections to adapt; use it as it is, with lora=None")
+    unknown = sorted(set(lora.projections) - set(backbone.adaptable))
+    if unknown:
+        raise ValueError(f"projections must be among {', '.join(backbone.adaptable)}, got {', '.join(unknown)}")
+    settings = LoraConfig(
+        r=lora.rank,
+        lora_alpha=lora.alpha,  # type: ignore[arg-type]
+        target_modules=[backbone.adaptable[name] for name in lora.projections],
+    )
+    adapted = get_peft_model(backbone.encoder, settings)
+    adapted.peft_config["default"].base_model_name_or_path = base
+    return adapted
+
+
+def fill(encoder: Any, state: dict[str, Tensor], *, name: str, base: str) -> None:
+    """Take an adapter's weights, all of them and of the right shapes, or an error that names the first that is not."""
+    from peft import get_peft_model_state_dict, set_peft_model_state_dict
+
+    expected = get_peft_model_state_dict(encoder, save_embedding_layers=False)
+    wrong = sorted(set(expected) ^ set(state)) or sorted(
+        key for key in expected if expected[key].shape != state[key].shape
+    )
+    if wrong:
+        raise ValueError(f"{name} does not fit its backbone {base}: {len(wrong)} weights, first {wrong[0]}")
+    set_peft_model_state_dict(encoder, state)
+
+
+def reference_lora(state: dict[str, Tensor]) -> dict[tuple[int, str], tuple[Tensor, Tensor]]:
+    """(block, projection) → (A (rank, dim), B (dim, rank)) of `w_a_000…`/`w_b_000…`: even query, odd value."""
+    downs = sorted(key for key in state if re.fullmatch(r"w_a_\d{3}", key))
+    if not downs:
+        raise ValueError("expected a LoRA checkpoint with keys w_a_000, w_b_000, …, found none of them")
+    adapters = {}
+    for position, key in enumerate(downs):
+        up = key.replace("w_a_", "w_b_")
+        if key != f"w_a_{position:03d}" or up not in state:
+            raise ValueError(
+                f"the LoRA checkpoint is incomplete: expected w_a_{position:03d} with its w_b, found {key}"
+            )
+        adapters[position // 2, ("query", "value")[position % 2]] = (state[key], state[up])
+    return adapters
+
+
+def as_peft(adapters: dict[tuple[int, str], tuple[Tensor, Tensor]], backbone: Backbone) -> dict[str, Tensor]:
+    """What `reference_lora` read, under the names that PEFT gives the same matrices in this backbone."""
+    prefixes = _prefixes(backbone.encoder)
+    state: dict[str, Tensor] = {}
+    for (block, projection), (down, up) in adapters.items():
+        prefix = prefixes[block, backbone.adaptable[projection]]
+        state |= {f"{prefix}.lora_A.weight": down, f"{prefix}.lora_B.weight": up}
+    return state
+
+
+def _prefixes(encoder: Any) -> dict[tuple[int, str], str]:
+    """(block, projection module) → prefix of its adapter weights in a PEFT state dict."""
+    from peft import get_peft_model_state_dict
+
+    prefixes = {}
+    for key in get_peft_model_state_dict(encoder, save_embedding_layers=False):
+        prefix, matrix, _ = key.rsplit(".", 2)
+        if matrix == "lora_A":
+            block = next(int(part) for part in prefix.split(".") if part.isdigit())
+            prefixes[block, prefix.rsplit(".", 1)[1]] = prefix
+    return prefixes

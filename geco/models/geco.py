@@ -1,0 +1,181 @@
+"""Geco: a frozen backbone with a low-rank adapter, images → feature maps."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float, UInt8
+from torch import Tensor, nn
+
+from geco import images
+from geco.backbones import Backbone
+from geco.models import adapters, weights
+from geco.models.cards import model_card
+from geco.models.extractor import Extractor
+from geco.models.settings import EncoderConfig, LoraSettings
+from geco.system import devices
+from geco.types import Image, Size
+
+
+class Geco(Extractor, nn.Module):
+    """Backbone + LoRA → `FeatureMap`. Without an adapter it is the bare backbone, step 0 of training equals it."""
+
+    def __init__(self, backbone: Backbone, config: EncoderConfig, *, name: str = "geco", note: str = "") -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.config = replace(config, options=dict(backbone.options))
+        self.name, self.note = name, note
+        self.adapted = config.lora is not None  # stays true when the adapter is merged
+        if config.lora is not None:
+            self.backbone.encoder = adapters.add_lora(backbone, config.lora, base=config.backbone)
+
+    @property
+    def dim(self) -> int:
+        """Channels of a feature map."""
+        return self.backbone.dim
+
+    @property
+    def stride(self) -> int:
+        """Side of a patch in pixels of the encoder's input."""
+        return self.backbone.stride
+
+    @property
+    def threshold(self) -> float:
+        """Similarity below which its matches are "not visible"."""
+        return self.config.threshold
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.parameters()).device
+
+    @property
+    def input_size(self) -> int:
+        """Side of the square the images are squashed to: the configured size, rounded to what the backbone takes."""
+        return images.fit((self.config.size, self.config.size), multiple=self.backbone.multiple)[0]
+
+    # --- features -----------------------------------------------------------------------------------------------------
+
+    def prepare(self, pixels: Image, size: Size | None = None) -> dict[str, Tensor]:
+        """What `forward` takes for 8-bit or [0, 1] images, seen at `size` or at the model's own."""
+        return self.backbone.prepare(pixels, size or (self.input_size,) * 2, resize=self.config.resize)
+
+    def forward(self, **inputs: Tensor) -> Float[Tensor, "b c h w"]:
+        """Features of a batch of prepared images (`prepare`); gradients reach the adapter."""
+        return self.backbone(**inputs)
+
+    def encode(self, pictures: Sequence[UInt8[Tensor, "3 _ _"]]) -> Sequence[Float[Tensor, "c _ _"]]:
+        """A map for each image of a batch, in float32."""
+        prepared = [self.prepare(picture.to(self.device)) for picture in pictures]
+        dtype = next(self.parameters()).dtype
+        batch = {name: torch.stack([inputs[name] for inputs in prepared]) for name in prepared[0]}
+        values = self(**{name: x.to(dtype) if x.is_floating_point() else x for name, x in batch.items()}).float()
+        return [
+            self.backbone.finish(value, (picture.shape[-2], picture.shape[-1]))
+            for value, picture in zip(values, pictures, strict=True)
+        ]
+
+    # --- the adapter --------------------------------------------------------------------------------------------------
+
+    def trainable(self) -> int:
+        """Number of trainable parameters."""
+        return sum(p.numel() for p in self.parameters() if p.requires_grad)
+
+    def merge(self) -> "Geco":
+        """Fold the adapter into the weights, in place: from here on inference costs what the bare backbone costs."""
+        if self.config.lora is not None:
+            self.backbone.encoder = self.backbone.encoder.merge_and_unload().requires_grad_(False)
+            self.config = replace(self.config, lora=None)
+        return self
+
+    def fingerprint(self) -> str:
+        """Short hash of configuration and weights: equal for models that give equal features."""
+        digest = hashlib.sha256(self.config.to_json().encode())
+        for key, value in sorted(self.state_dict().items()):
+            digest.update(key.encode())
+            digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()[:16]
+
+    # --- to and from disk ---------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str | Path,
+        *,
+        size: int | None = None,
+        device: str = "auto",
+        dtype: torch.dtype = torch.float32,
+        **options: Any,
+    ) -> "Geco":
+        """A model by name, folder or hub id: an adapter with its backbone, or a bare backbone.
+
+        `options` say how a bare backbone is read: `layer` (counted from 1) and `norm` of a vision transformer.
+        """
+        options = {key: value for key, value in options.items() if value is not None}
+        folder = weights.find_adapter(str(name))
+        if folder is None:
+            model = cls._bare(str(name), size=size, options=options)
+        elif options:
+            raise ValueError(
+                f"{name} is an adapter trained for its own {' and '.join(options)}; such options are for bare backbones"
+            )
+        else:
+            model = cls._adapted(folder, name=str(name), size=size)
+        return model.to(device=devices.choose(device), dtype=dtype).eval()
+
+    @classmethod
+    def _bare(cls, name: str, *, size: int | None, options: dict[str, Any]) -> "Geco":
+        place = weights.locate(name)
+        config = EncoderConfig(name, size=size or place.source.size, threshold=place.source.threshold, lora=None)
+        return cls(weights.load_backbone(place, options), config, name=Path(name).name, note=place.note)
+
+    @classmethod
+    def _adapted(cls, folder: Path, *, name: str, size: int | None) -> "Geco":
+        config = weights.adapter_config(folder)
+        config = replace(config, size=size or config.size)
+        place = weights.locate(str(folder) if config.backbone == "." else config.backbone)
+        backbone = weights.load_backbone(place, config.options)
+        model = cls(backbone, config, name=Path(name).name, note=place.note)
+        if config.lora is not None:
+            model.load_adapter(folder)
+        return model
+
+    @classmethod
+    def from_reference(cls, checkpoint: str | Path, *, backbone: str = "dinov2-base") -> "Geco":
+        """The model of a LoRA checkpoint written by the paper's reference implementation (w_a_000…, w_b_000…)."""
+        matrices = adapters.reference_lora(weights.read_checkpoint(Path(checkpoint)))
+        rank = next(iter(matrices.values()))[0].shape[0]
+        place = weights.locate(backbone)
+        lora = LoraSettings(rank=rank, alpha=float(rank))
+        config = EncoderConfig(backbone=backbone, size=place.source.size, lora=lora)
+        model = cls(weights.load_backbone(place), config, name=Path(checkpoint).stem, note=place.note)
+        blocks = int(model.config.options["layer"])
+        if 2 * blocks != len(matrices):
+            raise ValueError(f"{checkpoint} adapts {len(matrices) // 2} blocks, {backbone} has {blocks}")
+        state = adapters.as_peft(matrices, model.backbone)
+        adapters.fill(model.backbone.encoder, state, name=str(checkpoint), base=backbone)
+        return model.eval()
+
+    def load_adapter(self, folder: Path) -> None:
+        """Take the weights of an adapter made for the same backbone, options and projections."""
+        state = weights.read_checkpoint(folder / "adapter_model.safetensors")
+        adapters.fill(self.backbone.encoder, state, name=str(folder), base=self.config.backbone)
+
+    def save_pretrained(self, folder: str | Path, *, card: str | None = None) -> Path:
+        """Write adapter (PEFT layout), configuration and model card; a merged or bare model is written whole."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        config = self.config if self.config.lora is not None else replace(self.config, backbone=".")
+        # Otherwise PEFT looks the backbone up on the hub, to see whether its vocabulary has grown.
+        options = {"save_embedding_layers": False} if self.config.lora is not None else {}
+        with weights.QuietTransformers():
+            self.backbone.encoder.save_pretrained(str(folder), **options)
+        (folder / weights.CONFIG_FILE).write_text(config.to_json())
+        (folder / "README.md").write_text(
+            card or model_card(self.name, self.config, note=self.note, parameters=self.trainable())
+        )
+        return folder

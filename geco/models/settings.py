@@ -1,0 +1,53 @@
+"""What an encoder is made of: backbone and how it is read, input size, adapter."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+from geco.system import codec
+
+
+@dataclass(frozen=True)
+class LoraSettings:
+    """Low-rank adapter on the attention projections: rank 10, scale alpha/rank = 1, no dropout (GECO supplement)."""
+
+    rank: int = 10
+    alpha: float = 10.0
+    projections: tuple[str, ...] = ("query", "value")
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """Everything needed to build the same encoder again, next to its adapter (`geco.json`)."""
+
+    RENAMED: ClassVar[Mapping[str, str]] = {  # since release 0.1
+        "layer": "options.layer",
+        "norm": "options.norm",
+        "bin": "threshold",
+    }
+
+    backbone: str = "dinov2-base"  # a name, folder or hub id; "." is the folder this configuration lies in
+    options: dict[str, Any] = field(default_factory=dict)  # of the backbone's family: layer and norm of a ViT
+    size: int = 518  # images are squashed to size × size, as the authors do
+    resize: str = "bilinear"  # antialiased; "bicubic" is the other choice
+    threshold: float = 0.3  # z: similarity below which this encoder's matches are "not visible"
+    lora: LoraSettings | None = LoraSettings()  # None: the bare backbone
+
+    def __post_init__(self) -> None:
+        given = {key: value for key, value in self.options.items() if value is not None}
+        object.__setattr__(self, "options", given)  # an option that is None is the backbone's default
+        if self.resize not in ("bilinear", "bicubic"):
+            raise ValueError(f"resize must be bilinear or bicubic, got {self.resize!r}")
+
+    def on(self, backbone: str, **options: Any) -> "EncoderConfig":
+        """The same on another backbone; how this one is read says nothing about how that one is."""
+        return replace(self, backbone=backbone, options=options)
+
+    def to_json(self) -> str:
+        """The configuration as text."""
+        return codec.to_json(self)
+
+    @classmethod
+    def from_json(cls, text: str, *, name: str = "the configuration") -> "EncoderConfig":
+        """The configuration in a text, also of release 0.1; unknown keys are errors."""
+        return codec.from_json(cls, text, name=name)

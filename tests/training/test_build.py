@@ -1,0 +1,48 @@
+"""The model at step 0, and what of it is trained."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.testing import assert_close
+from training_data import batch, config, pairs
+
+import geco
+from geco.models.settings import EncoderConfig
+from geco.training import RunFolder, encode, fit
+from geco.training.build import build, transformer_blocks
+
+
+def test_a_run_starts_where_an_adapter_ends(overfitted, vit, tmp_path):
+    outcome, _, _, settings = overfitted
+    again = build(replace(settings, start=str(outcome.folder / "last")))
+    last = geco.load(outcome.folder / "last", device="cpu")
+    squares = batch(pairs(2))
+    for ours, wanted in zip(encode(again, squares), encode(last, squares), strict=True):
+        assert_close(ours.values, wanted.values, atol=1e-5, rtol=1e-4)  # one of them is merged
+    assert again.trainable() == build(settings).trainable()
+    with pytest.raises(ValueError, match="is no adapter to start from"):
+        build(replace(settings, start=str(vit)))
+    other = replace(settings.encoder, lora=replace(settings.encoder.lora, rank=3))
+    with pytest.raises(ValueError, match=r"an adapter for another encoder: lora .*rank=10.*, not .*rank=3"):
+        build(replace(settings, encoder=other, start=str(outcome.folder)))
+
+
+def test_unfrozen_blocks_are_trained_and_saved(vit, tmp_path):
+    settings = config(vit, epochs=2, unfreeze=1)
+    fit(settings, {"squares": pairs(4)}, {}, tmp_path / "run")
+    before, after = build(settings), geco.load(tmp_path / "run", device="cpu")
+    first, last = transformer_blocks(before)
+    new_first, new_last = transformer_blocks(after)
+    assert torch.equal(first.mlp.fc1.weight, new_first.mlp.fc1.weight)
+    assert not torch.equal(last.mlp.fc1.weight, new_last.mlp.fc1.weight)
+    assert after.config.lora is None  # merged: the folder holds the whole encoder
+    saved = RunFolder(tmp_path / "run").read_checkpoint()["weights"]
+    key = next(name for name in saved if name.endswith("mlp.fc1.weight"))
+    assert torch.equal(saved[key], new_last.mlp.fc1.weight)
+
+
+def test_blocks_can_be_trained_without_an_adapter(vit, tmp_path):
+    bare = EncoderConfig(backbone=str(vit), size=98, lora=None)
+    fit(config(vit, epochs=1, encoder=bare, unfreeze=2), {"squares": pairs(4)}, {}, tmp_path / "run")
+    assert geco.load(tmp_path / "run", device="cpu").extract(pairs(1)[0].source.image).grid == (7, 7)
