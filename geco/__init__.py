@@ -22,6 +22,7 @@ from geco.system import lazy
 
 if TYPE_CHECKING:
     from geco.api import features, heatmap, label, load, match, transfer
+    from geco.errors import GecoError
     from geco.images import ImageLimits, Readable
     from geco.matching.settings import MatchSettings
     from geco.models import Geco

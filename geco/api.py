@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from geco import geometry, matching, models, propagation
+from geco.errors import InputError
 from geco.images import Readable
 from geco.matching.settings import MatchSettings
 from geco.models import Geco
@@ -94,14 +95,14 @@ def as_points(points: Points, size: Size) -> Float[Tensor, "k 2"]:
     try:
         xy = torch.as_tensor(points, dtype=torch.float32)
     except (TypeError, ValueError):
-        raise ValueError(f"points must be pairs of numbers (x, y), got {points!r}") from None
+        raise InputError(f"points must be pairs of numbers (x, y), got {points!r}") from None
     if xy.ndim != 2 or xy.shape[-1] != 2:
-        raise ValueError(f"points must be a list of (x, y), shape (k, 2), got shape {tuple(xy.shape)}")
+        raise InputError(f"points must be a list of (x, y), shape (k, 2), got shape {tuple(xy.shape)}")
     outside = ~geometry.inside(xy, size=size)  # NaN compares as outside
     if outside.any():
         row = int(outside.nonzero()[0])
         x, y = xy[row].tolist()
-        raise ValueError(
+        raise InputError(
             f"point {row + 1} is ({x:g}, {y:g}), outside the source image of {size[1]}×{size[0]} (width×height) pixels"
         )
     return xy

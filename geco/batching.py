@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from geco.errors import InputError
 from geco.types import Keypoints, Pair, View
 
 T = TypeVar("T")
@@ -89,7 +90,7 @@ def _stack_field(name: str, parts: list[Any]) -> Any:
     if isinstance(parts[0], Keypoints | View):
         return stack(parts)
     if any(part != parts[0] for part in parts[1:]):
-        raise ValueError(f"cannot stack items whose {name} differ: {parts[0]!r} and others")
+        raise InputError(f"cannot stack items whose {name} differ: {parts[0]!r} and others")
     return parts[0]
 
 

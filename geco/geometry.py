@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
+from geco.errors import InputError
 from geco.types import Image, Keypoints, Size, Skeleton, View, Window
 
 # --- points and patch cells -------------------------------------------------------------------------------------------
@@ -99,7 +100,7 @@ def flip_keypoints(keypoints: Keypoints, *, width: int, mirror: tuple[int, ...])
 def flip(view: View, skeleton: Skeleton) -> View:
     """The view in a mirror. Needs pixels, not files, and a skeleton whose mirror table is known."""
     if skeleton.mirror is None:
-        raise ValueError("this category has no mirror table, so it cannot be flipped; give Skeleton.mirror")
+        raise InputError("this category has no mirror table, so it cannot be flipped; give Skeleton.mirror")
     width = view.size[1]
     keypoints = view.keypoints
     box = view.box
@@ -205,7 +206,7 @@ def frame(view: View, window: tuple[int, int, int, int]) -> View:
     """The crop of an unread view: keypoints, box and size move now, image and mask when they are read."""
     x0, y0, x1, y1 = window
     if x1 <= x0 or y1 <= y0:
-        raise ValueError(f"a crop window needs x0 < x1 and y0 < y1, got {window}")
+        raise InputError(f"a crop window needs x0 < x1 and y0 < y1, got {window}")
     size = (y1 - y0, x1 - x0)
     keypoints, box = view.keypoints, view.box
     if keypoints is not None:

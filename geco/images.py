@@ -16,6 +16,7 @@ from PIL import ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from geco import geometry
+from geco.errors import InputError, MissingFileError
 from geco.types import Image, MaskFile, Size, View
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -100,7 +101,7 @@ def _shown(pixels: Tensor, view: View, what: str, *, beyond: Literal["edge", "ze
 
 def _check_annotated(pixels: Tensor, size: Size, what: str) -> None:
     if tuple(pixels.shape[-2:]) != tuple(size):
-        raise ValueError(
+        raise InputError(
             f"{what} is {pixels.shape[-2]}×{pixels.shape[-1]} (height×width), "
             f"but its annotation says {size[0]}×{size[1]}"
         )
@@ -129,17 +130,17 @@ def _opened(image: str | Path | bytes, name: str) -> Iterator[Pillow.Image]:
             warnings.simplefilter("ignore", Pillow.DecompressionBombWarning)  # our own limit speaks for it
             opened = Pillow.open(io.BytesIO(image) if isinstance(image, bytes) else image)
     except FileNotFoundError:
-        raise FileNotFoundError(f"{name}: no such file; expected an image") from None
+        raise MissingFileError(f"{name}: no such file; expected an image") from None
     except IsADirectoryError:
-        raise ValueError(f"{name} is a folder; expected an image file") from None
+        raise InputError(f"{name} is a folder; expected an image file") from None
     except UnidentifiedImageError:
-        raise ValueError(f"{name} is not an image that can be read (JPEG, PNG, WebP, TIFF, BMP, GIF are)") from None
+        raise InputError(f"{name} is not an image that can be read (JPEG, PNG, WebP, TIFF, BMP, GIF are)") from None
     except Pillow.DecompressionBombError as error:
-        raise ValueError(f"{name} is too large to be read: {error}") from None
+        raise InputError(f"{name} is too large to be read: {error}") from None
     except OSError as error:
         if error.strerror:  # from the system: permissions, a broken disk
-            raise ValueError(f"{name} cannot be read: {error.strerror}") from None
-        raise ValueError(f"{name} is damaged or cut short: {error}; get the file again") from None
+            raise InputError(f"{name} cannot be read: {error.strerror}") from None
+        raise InputError(f"{name} is damaged or cut short: {error}; get the file again") from None
     with opened:
         yield opened
 
@@ -149,7 +150,7 @@ def _decoding(name: str) -> Iterator[None]:
     try:
         yield
     except (OSError, SyntaxError, ValueError) as error:  # Pillow raises all three for damaged files
-        raise ValueError(f"{name} is damaged or cut short: {error}; get the file again") from None
+        raise InputError(f"{name} is damaged or cut short: {error}; get the file again") from None
 
 
 def _from_pillow(opened: Pillow.Image, name: str, limits: ImageLimits) -> UInt8[Tensor, "3 h w"]:
@@ -178,7 +179,7 @@ def _from_array(array: np.ndarray) -> UInt8[Tensor, "3 h w"]:
     if array.ndim == 2:
         array = np.repeat(array[..., None], 3, axis=2)
     if array.ndim != 3 or array.shape[2] not in (1, 3, 4):
-        raise ValueError(f"an image array must be (height, width), or (height, width, 1, 3 or 4), got {array.shape}")
+        raise InputError(f"an image array must be (height, width), or (height, width, 1, 3 or 4), got {array.shape}")
     if array.dtype == np.uint8 and array.shape[2] == 4:
         return torch.from_numpy(np.array(_to_rgb(Pillow.fromarray(array)))).permute(2, 0, 1).contiguous()
     array = np.repeat(array, 3, axis=2) if array.shape[2] == 1 else array[..., :3]
@@ -189,17 +190,17 @@ def _from_array(array: np.ndarray) -> UInt8[Tensor, "3 h w"]:
 
 def _from_tensor(tensor: Tensor) -> UInt8[Tensor, "3 h w"]:
     if tensor.ndim != 3 or tensor.shape[0] not in (1, 3):
-        raise ValueError(f"an image tensor must be (3, height, width), got {tuple(tensor.shape)}")
+        raise InputError(f"an image tensor must be (3, height, width), got {tuple(tensor.shape)}")
     pixels = tensor.detach().expand(3, -1, -1)
     if pixels.dtype == torch.uint8:
         return pixels.contiguous()
     if not pixels.is_floating_point():
-        raise ValueError(f"an image must be uint8 or floating point in [0, 1], got {pixels.dtype}")
+        raise InputError(f"an image must be uint8 or floating point in [0, 1], got {pixels.dtype}")
     if not torch.isfinite(pixels).all():
-        raise ValueError("the image holds NaN or infinity; expected values in [0, 1]")
+        raise InputError("the image holds NaN or infinity; expected values in [0, 1]")
     low, high = (float(edge) for edge in torch.aminmax(pixels)) if pixels.numel() else (0.0, 0.0)
     if low < 0 or high > 1:
-        raise ValueError(
+        raise InputError(
             f"a floating point image must lie in [0, 1], got [{low:.3g}, {high:.3g}]; divide by 255, or undo a mean/std"
         )
     return (pixels * 255).round().to(torch.uint8)
@@ -213,12 +214,12 @@ def _within(pixels: UInt8[Tensor, "3 h w"], name: str, limits: ImageLimits) -> U
 def _check_size(size: tuple[int, int], name: str, limits: ImageLimits) -> None:
     width, height = size
     if min(width, height) < limits.shortest_side:
-        raise ValueError(
+        raise InputError(
             f"{name} is {width}×{height} pixels; an image needs at least {limits.shortest_side} on each side"
         )
     megapixels = width * height / 1e6
     if megapixels > limits.megapixels:
-        raise ValueError(
+        raise InputError(
             f"{name} is {width}×{height} = {megapixels:.0f} megapixels, above the limit of {limits.megapixels:.0f}; "
             "scale it down, or raise ImageLimits.megapixels"
         )

@@ -14,6 +14,8 @@ import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
+from geco.errors import InputError
+
 Size = tuple[int, int]  # (height, width)
 Image = UInt8[Tensor, "*b 3 h w"] | Float[Tensor, "*b 3 h w"]
 
@@ -36,10 +38,10 @@ class Skeleton:
             if table is None:
                 continue
             if len(table) != len(self.names):
-                raise ValueError(f"{label} must have one entry per keypoint: {len(self.names)}, got {len(table)}")
+                raise InputError(f"{label} must have one entry per keypoint: {len(self.names)}, got {len(table)}")
             for i, j in enumerate(table):
                 if not 0 <= j < len(table) or table[j] != i:
-                    raise ValueError(
+                    raise InputError(
                         f"{label} must be an involution (i → j → i), but {label}[{i}] = {j} does not come back"
                     )
 
@@ -104,14 +106,14 @@ class View:
     def pixels(self) -> Image:
         """The image, once it has been read."""
         if not isinstance(self.image, Tensor):
-            raise ValueError(f"{self.image} has not been read; call images.load_view(view) first")
+            raise InputError(f"{self.image} has not been read; call images.load_view(view) first")
         return self.image
 
     @property
     def points(self) -> Keypoints:
         """The keypoints, of a view that is annotated with them."""
         if self.keypoints is None:
-            raise ValueError(f"{self.label} has no keypoints; expected a view annotated with them")
+            raise InputError(f"{self.label} has no keypoints; expected a view annotated with them")
         return self.keypoints
 
     @property
@@ -119,21 +121,21 @@ class View:
         """The mask, once it has been read."""
         if not isinstance(self.mask, Tensor):
             known = "the mask has not been read; call images.load_view(view) first" if self.mask else "there is no mask"
-            raise ValueError(f"{self.label}: {known}; see geco.masks")
+            raise InputError(f"{self.label}: {known}; see geco.masks")
         return self.mask
 
     @property
     def part_map(self) -> Int[Tensor, "*b h w"]:
         """The part labels, of a view that is annotated with them."""
         if self.parts is None:
-            raise ValueError(f"{self.label} has no part map; expected a view annotated with parts")
+            raise InputError(f"{self.label} has no part map; expected a view annotated with parts")
         return self.parts
 
     @property
     def identity(self) -> str:
         """What identifies the image content: the name, or the path of an unnamed file."""
         if not self.name and not isinstance(self.image, Path):
-            raise ValueError("a view that holds pixels needs a name, so that its image is encoded only once")
+            raise InputError("a view that holds pixels needs a name, so that its image is encoded only once")
         return str(self.name or self.image)
 
     @property
@@ -166,7 +168,7 @@ class Pair:
     def table(self) -> Skeleton:
         """The skeleton of a single pair."""
         if isinstance(self.skeleton, tuple):
-            raise ValueError(f"expected a single pair, got a batch of {len(self.skeleton)}; take its `skeletons`")
+            raise InputError(f"expected a single pair, got a batch of {len(self.skeleton)}; take its `skeletons`")
         return self.skeleton
 
 

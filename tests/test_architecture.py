@@ -4,6 +4,7 @@
 """
 
 import ast
+import builtins
 import importlib
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import geco
 ROOT = Path(geco.__file__).parent
 REPOSITORY = Path(__file__).parents[1]
 LAYERS = {
-    0: ("types", "batching", "geometry", "images", "system"),  # and every `settings.py`
+    0: ("errors", "types", "batching", "geometry", "images", "system"),  # and every `settings.py`
     1: ("transport", "viz", "masks", "backbones"),
     2: ("data", "matching", "losses", "models"),
     3: ("datasets", "extraction", "propagation"),
@@ -184,6 +185,18 @@ def test_library_code_does_not_print():
         if parts[0] != "cli":
             calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
             assert not [c for c in calls if isinstance(c.func, ast.Name) and c.func.id == "print"], path
+
+
+def test_errors_are_ours():
+    """What a user can mend is a GecoError; other kinds are left to Python's own protocols, and to bugs."""
+    for path, parts in modules():
+        raised = [
+            node.exc for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Raise) and node.exc
+        ]
+        called = [entry.func for entry in raised if isinstance(entry, ast.Call)]
+        kinds = {func.id for func in called if isinstance(func, ast.Name) and func.id[0].isupper()}
+        builtin = {kind for kind in kinds if hasattr(builtins, kind)} - {"AttributeError", "IndexError", "SystemExit"}
+        assert not builtin or parts == ("system", "lazy"), f"{path}: raise {', '.join(builtin)}; see geco/errors.py"
 
 
 def test_modules_have_a_subject_and_a_reasonable_length():

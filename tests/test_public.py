@@ -12,9 +12,10 @@ import geco
 
 FUNCTIONS = {"load", "transfer", "match", "heatmap", "features", "label"}
 TYPES = {"Encoder", "FeatureMap", "Geco", "Keypoints", "MaskFile", "Matches", "Pair", "Skeleton", "View", "Window"}
+ERRORS = {"GecoError"}
 SETTINGS = {"EncoderConfig", "ImageLimits", "LoraSettings", "MatchSettings"}
 ALIASES = {"Readable", "Size"}  # names of types that have no docstring of their own
-PUBLIC = FUNCTIONS | TYPES | SETTINGS | ALIASES
+PUBLIC = FUNCTIONS | TYPES | ERRORS | SETTINGS | ALIASES
 
 
 def test_the_public_names_are_these():
@@ -76,7 +77,7 @@ def test_importing_geco_changes_no_global_state():
 def test_the_version_is_the_distributions():
     from importlib.metadata import version
 
-    assert geco.__version__ == version("geco")
+    assert geco.__version__ == version("geco-features")
 
 
 def test_torch_hub_entry_points(tiny_folder):
@@ -89,3 +90,17 @@ def test_torch_hub_entry_points(tiny_folder):
     spec.loader.exec_module(hub)
     assert {"torch", "geco"} & set(hub.dependencies)
     assert hub.geco(str(tiny_folder), device="cpu").dim == 24
+
+
+def test_nobody_is_told_to_install_a_stranger_s_package():
+    """`geco` on PyPI is another project; ours is geco-features."""
+    from pathlib import Path
+
+    root = Path(__file__).parents[1]
+    pages = [root / "README.md", root / "CONTRIBUTING.md", *root.glob("docs/**/*.md"), *root.glob("geco/**/*.py")]
+    stranger = re.compile(r"""(?:pip|uv pip|pipx|uv add) ?(?:install)? [^\n`,;]*?['"\s]geco(?:\[|['"\s`]|$)""")
+    told = [f"{page.name}: {match}" for page in pages for match in stranger.findall(page.read_text())]
+    assert stranger.search("pip install 'geco[train]'")
+    assert stranger.search("pip install geco")
+    assert not stranger.search("pip install 'geco-features[train]'")
+    assert not told

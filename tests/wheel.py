@@ -18,10 +18,10 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 import geco
 assert Path(geco.__file__).is_relative_to(sys.argv[1]), geco.__file__
-from geco import plugins
-for package in ("backbones", "datasets", "benchmarks", "cli"):
-    for name in plugins.names(package):
-        plugins.find(package, name)
+from geco.system import plugins
+for room in ("backbones", "datasets", "cli"):
+    for name in plugins.names(room):
+        plugins.find(room, name)
 import numpy as np, torch
 from transformers import Dinov2Config, Dinov2Model
 torch.manual_seed(0)
@@ -42,7 +42,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, str(ROOT)]
         subprocess.run(build, check=True, stdout=subprocess.DEVNULL)
-        (wheel,) = Path(folder).glob("geco-*.whl")
+        (wheel,) = Path(folder).glob("geco_features-*.whl")
         site = Path(folder) / "site"
         install = [
             sys.executable,

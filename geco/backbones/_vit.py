@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from geco.backbones._contract import FrozenBackbone
+from geco.errors import InputError
 
 # Our word for a projection → its name inside transformers' attention and MLP modules.
 PROJECTIONS = {
@@ -40,7 +41,7 @@ class ViT(FrozenBackbone):
         owner, blocks = _blocks(encoder)
         layer = _checked_layer(layer, len(blocks))
         if not isinstance(norm, bool):
-            raise ValueError(f"norm must be true or false, got {norm!r}")
+            raise InputError(f"norm must be true or false, got {norm!r}")
         setattr(owner, "layer" if hasattr(owner, "layer") else "layers", blocks[:layer])
         encoder.config.num_hidden_layers = layer
         if not norm:
@@ -53,7 +54,7 @@ class ViT(FrozenBackbone):
         """Patch tokens of normalised images whose sides are multiples of the patch."""
         height, width = pixels.shape[-2:]
         if height % self.multiple or width % self.multiple or not height or not width:
-            raise ValueError(
+            raise InputError(
                 f"image sides must be multiples of {self.multiple}, got {height}×{width}; use images.prepare() first"
             )
         output = self.encoder(pixel_values=pixels, **self._arguments)
@@ -64,7 +65,7 @@ class ViT(FrozenBackbone):
 def _checked_layer(layer: int | None, depth: int) -> int:
     layer = depth if layer is None else layer
     if isinstance(layer, bool) or not isinstance(layer, int) or not 1 <= layer <= depth:
-        raise ValueError(f"layer must be between 1 and {depth} for this backbone, got {layer}")
+        raise InputError(f"layer must be between 1 and {depth} for this backbone, got {layer}")
     return layer
 
 
@@ -94,5 +95,5 @@ def load_encoder(kind: Any, location: str, **options: Any) -> Any:
     missing = sorted(key for key in report["missing_keys"] if not key.endswith("mask_token"))
     if missing or report["mismatched_keys"]:
         wrong = missing or sorted(str(key) for key in report["mismatched_keys"])
-        raise ValueError(f"{location} does not hold a complete {kind.__name__}: {len(wrong)} weights, first {wrong[0]}")
+        raise InputError(f"{location} does not hold a complete {kind.__name__}: {len(wrong)} weights, first {wrong[0]}")
     return encoder

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from geco.errors import InputError, MissingFileError
+
 if TYPE_CHECKING:
     from geco.models import Geco
 
@@ -69,11 +71,11 @@ def timed(what: str) -> Iterator[None]:
 def read_points(points: list[str], file: Path | None) -> tuple[list[tuple[float, float]], list[str]]:
     """Points (x, y) and their names from `--points x,y` options or a CSV file with columns x, y and perhaps name."""
     if file is not None and points:
-        raise ValueError("give points with --points or with --points-file, not both")
+        raise InputError("give points with --points or with --points-file, not both")
     if file is not None:
         return _from_csv(file)
     if not points:
-        raise ValueError("no points: give --points x,y (several times, or several pairs), or --points-file points.csv")
+        raise InputError("no points: give --points x,y (several times, or several pairs), or --points-file points.csv")
     return [_pair(text) for option in points for text in option.split()], []
 
 
@@ -81,7 +83,7 @@ def _pair(text: str) -> tuple[float, float]:
     try:
         x, y = (float(part) for part in text.split(","))
     except ValueError:
-        raise ValueError(f"a point is x,y in pixels, like 120,80, got {text!r}") from None
+        raise InputError(f"a point is x,y in pixels, like 120,80, got {text!r}") from None
     return x, y
 
 
@@ -92,19 +94,17 @@ def _from_csv(file: Path) -> tuple[list[tuple[float, float]], list[str]]:
         with file.open(newline="", encoding="utf-8-sig") as lines:
             rows = list(csv.DictReader(lines))
     except FileNotFoundError:
-        raise FileNotFoundError(
-            f"{file}: no such file; expected a CSV with the columns x, y and perhaps name"
-        ) from None
+        raise MissingFileError(f"{file}: no such file; expected a CSV with the columns x, y and perhaps name") from None
     except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{file} is not a CSV text file: {error}") from None
+        raise InputError(f"{file} is not a CSV text file: {error}") from None
     if not rows or not {"x", "y"} <= set(rows[0]):
-        raise ValueError(f"{file} must start with a header line that has x and y, and hold at least one point")
+        raise InputError(f"{file} must start with a header line that has x and y, and hold at least one point")
     points = []
     for number, row in enumerate(rows, start=2):
         try:
             points.append((float(row["x"]), float(row["y"])))
         except (TypeError, ValueError):
-            raise ValueError(
+            raise InputError(
                 f"{file}, line {number}: x and y must be numbers, got {row['x']!r}, {row['y']!r}"
             ) from None
     return points, [row.get("name") or "" for row in rows] if "name" in rows[0] else []

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from geco.errors import InputError
 from geco.training.settings import TrainConfig
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def configured(
     for setting in settings:
         key, sign, text = setting.partition("=")
         if not sign:
-            raise ValueError(f"--set takes key=value, like loss.reduction=conditional, got {setting!r}")
+            raise InputError(f"--set takes key=value, like loss.reduction=conditional, got {setting!r}")
         config = codec.changed(config, key, text)
     return config
 
@@ -54,10 +55,10 @@ def sources_named(texts: Sequence[str], loader: Sequence[str], masks: Sequence[s
     for text in texts:
         name, sign, root = text.partition("=")
         if not sign:
-            raise ValueError(f"--data takes name=ROOT, like spair=data/SPair-71k, got {text!r}")
+            raise InputError(f"--data takes name=ROOT, like spair=data/SPair-71k, got {text!r}")
         name = data.find(name).name
         if name in roots:
-            raise ValueError(f"--data names {name} twice: {roots[name]} and {root}")
+            raise InputError(f"--data names {name} twice: {roots[name]} and {root}")
         roots[name] = Path(root)
     options = _loader_options(loader, list(roots))
     folders = _mask_folders(masks, list(roots))
@@ -69,7 +70,7 @@ def _loader_options(texts: Sequence[str], datasets: Sequence[str]) -> dict[str, 
     for text in texts:
         name, dot, option = text.partition(".")
         if not dot or "=" not in option:
-            raise ValueError(f"--loader takes dataset.key=value, like animalpose.crop=square, got {text!r}")
+            raise InputError(f"--loader takes dataset.key=value, like animalpose.crop=square, got {text!r}")
         options.setdefault(_among(datasets, name, option="--loader"), []).append(option)
     return options
 
@@ -79,7 +80,7 @@ def _mask_folders(texts: Sequence[str], datasets: Sequence[str]) -> dict[str, st
     for text in texts:
         name, sign, folder = text.partition("=")
         if not sign and len(datasets) > 1:
-            raise ValueError(
+            raise InputError(
                 f"--masks takes name=FOLDER or name=box where there are several datasets, "
                 f"like {datasets[0]}={text}, got {text!r}"
             )
@@ -94,5 +95,5 @@ def _among(datasets: Sequence[str], name: str, *, option: str) -> str:
 
     name = name if name in datasets else data.find(name).name
     if name not in datasets:
-        raise ValueError(f"{option} names {name}, but --data only {', '.join(datasets)}")
+        raise InputError(f"{option} names {name}, but --data only {', '.join(datasets)}")
     return name

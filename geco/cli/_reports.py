@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from geco.cli._options import notes
+from geco.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,7 +20,7 @@ def whole_numbers(text: str, *, option: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise ValueError(f"{option} takes whole numbers separated by commas, like 9,11, got {text!r}") from None
+        raise InputError(f"{option} takes whole numbers separated by commas, like 9,11, got {text!r}") from None
 
 
 def present(

@@ -9,6 +9,7 @@ import typer
 
 from geco.cli._options import notes
 from geco.cli._progress import progress_bars
+from geco.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -115,7 +116,7 @@ def prepare(
     dataset_format = data.find(name)
     if dataset_format.prepare is None:
         preparable = [other for other in data.names() if data.find(other).prepare is not None]
-        raise ValueError(f"{name} needs no preparation; only {', '.join(preparable)} does")
+        raise InputError(f"{name} needs no preparation; only {', '.join(preparable)} does")
     with notes.status("writing annotations and drawing pairs"):
         counts = dataset_format.prepare(
             root, exclude=exclude, seed=seed, step=lambda list_name, n: notes.print(f"{list_name}: {n} pairs")

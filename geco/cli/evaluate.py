@@ -9,6 +9,7 @@ import typer
 from geco.cli import _reports
 from geco.cli._options import Device, load_model
 from geco.cli._progress import progress_bars
+from geco.errors import InputError
 from geco.evaluation.settings import PROTOCOLS, KeypointSettings, PartsProtocol, protocols_named
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def _pairs(dataset: "PairDataset | PartDataset", name: str) -> "PairDataset":
     from geco.data import PartDataset
 
     if isinstance(dataset, PartDataset):
-        raise ValueError(f"{name} has part maps and no pairs of keypoints; use geco evaluate parts")
+        raise InputError(f"{name} has part maps and no pairs of keypoints; use geco evaluate parts")
     return dataset
 
 
@@ -223,5 +224,5 @@ def _part_views(dataset: "PairDataset | PartDataset", name: str) -> "PartDataset
     from geco.data import PartDataset
 
     if not isinstance(dataset, PartDataset):
-        raise ValueError(f"{name} has no part maps to evaluate on; pascal-part has")
+        raise InputError(f"{name} has no part maps to evaluate on; pascal-part has")
     return dataset

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from geco.cli._progress import progress_bars
+from geco.errors import InputError
 from geco.masks.settings import Maker, MaskSettings
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _views(dataset: str, root: Path, splits: list[str] | None) -> "list[View]":
         except data.EmptySplitError:
             continue
     if not by_file:
-        raise ValueError(f"{dataset} at {root} has no annotated object in split {', '.join(names)}")
+        raise InputError(f"{dataset} at {root} has no annotated object in split {', '.join(names)}")
     return list(by_file.values())
 
 
@@ -97,7 +98,7 @@ def _segmenter(
         weights = weights or settings.sam
         return Sam(weights, device=str(devices.choose(device))), {"maker": maker, "weights": Path(weights).name}
     if weights is None:
-        raise ValueError("u2net masks need the network: give --weights FILE.onnx (u2net.onnx, u2netp.onnx, …)")
+        raise InputError("u2net masks need the network: give --weights FILE.onnx (u2net.onnx, u2netp.onnx, …)")
     record = {
         "maker": maker,
         "weights": Path(weights).name,

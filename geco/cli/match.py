@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from geco.cli import _options as options
+from geco.errors import InputError
 from geco.matching.settings import MatchSettings
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def heatmap(
 
     places, _ = options.read_points([point], None)
     if len(places) != 1:
-        raise ValueError(f"--point takes one x,y, got {len(places)}")
+        raise InputError(f"--point takes one x,y, got {len(places)}")
     pictures = _read(source, target)
     xy = api.as_points(places, _size(pictures[0]))
     encoder, maps = _encode(pictures, model=model, layer=layer, size=size, device=device)
@@ -177,7 +178,7 @@ def _deliver(figure: Any, output: Path, matches: "Matches", names: list[str], *,
     from geco import viz
 
     if as_json and as_csv:
-        raise ValueError("choose one of --json and --csv")
+        raise InputError("choose one of --json and --csv")
     viz.save(figure, output)
     rows = _rows(matches, names)
     if as_json:

@@ -7,6 +7,7 @@ import typer
 
 from geco.cli._options import Device, InputSize, Layer, Model, load_model
 from geco.cli._progress import progress_bars
+from geco.errors import InputError
 
 PANEL = "Photographs"
 
@@ -44,7 +45,7 @@ def parts(
 
     known, new = pictures[: len(labels)], pictures[len(labels) :]
     if not new:
-        raise ValueError(
+        raise InputError(
             f"{len(labels)} label images need {len(labels)} labelled photos and at least one to label, got "
             f"{len(pictures)} photos"
         )
@@ -69,5 +70,5 @@ def _names(text: str | None, number: int) -> list[str]:
     """Names of the labels from 0 to `number`."""
     names = text.split(",") if text else [f"part {i}" for i in range(1, number + 1)]
     if len(names) < number:
-        raise ValueError(f"the label images have parts up to {number}, --names gives {len(names)} names")
+        raise InputError(f"the label images have parts up to {number}, --names gives {len(names)} names")
     return ["background", *names]

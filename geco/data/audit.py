@@ -11,6 +11,7 @@ from geco import geometry, images
 from geco.data.contract import DatasetFormat, PairDataset, PartDataset
 from geco.data.derived import annotation_key
 from geco.data.loading import Options, check_root, read_options
+from geco.errors import MissingFileError
 from geco.system import Progress, silent
 from geco.types import Keypoints, MaskFile, Pair, Size, View
 
@@ -129,7 +130,7 @@ class _Audit:
             return
         for path in (view.image, view.mask.path if isinstance(view.mask, MaskFile) else None):
             if isinstance(path, Path) and not path.is_file():
-                raise FileNotFoundError(f"{path}: no such file")
+                raise MissingFileError(f"{path}: no such file")
 
 
 def _outside(points: Keypoints, size: Size) -> int:

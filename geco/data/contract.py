@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Protocol, runtime_checkable
 
+from geco.errors import InputError
 from geco.system import plugins
 from geco.types import PairSequence, Skeleton, View
 
@@ -92,11 +93,11 @@ def find(name: str) -> DatasetFormat:
 def _check(module: ModuleType, name: str) -> None:
     missing = [needed for needed in ("SPLITS", "load") if not hasattr(module, needed)]
     if missing:
-        raise ValueError(f"the dataset {name!r} ({module.__name__}) must define {' and '.join(missing)}")
+        raise InputError(f"the dataset {name!r} ({module.__name__}) must define {' and '.join(missing)}")
     try:
         inspect.signature(module.load).bind("root", "split", faults=None)
     except TypeError as error:
-        raise ValueError(
+        raise InputError(
             f"the dataset {name!r} ({module.__name__}) must define load(root, split, *, faults=None, …): {error}"
         ) from None
 
@@ -105,7 +106,7 @@ def _options(load: Callable[..., Any], name: str) -> dict[str, Any]:
     try:
         parameters = inspect.signature(load, eval_str=True).parameters
     except NameError as error:
-        raise ValueError(
+        raise InputError(
             f"the dataset {name!r} annotates an option of load with what is not imported: {error}"
         ) from None
     keyword_only = {key: entry for key, entry in parameters.items() if entry.kind is entry.KEYWORD_ONLY}

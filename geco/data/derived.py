@@ -7,6 +7,7 @@ from pathlib import Path
 
 from geco import masks
 from geco.data.contract import PairDataset, PartDataset, views_of
+from geco.errors import InputError
 from geco.types import Pair, View
 
 Change = Callable[[View], View]
@@ -25,7 +26,7 @@ def annotation_key(view: View) -> tuple[object, ...]:
 def spread(dataset: PairDataset | PartDataset, count: int) -> PairDataset | PartDataset:
     """`count` entries spread evenly over a dataset (all, if there are fewer): entry i is its number i·len // count."""
     if count < 1:
-        raise ValueError(f"expected at least one entry, got {count}")
+        raise InputError(f"expected at least one entry, got {count}")
     if count >= len(dataset):
         return dataset
     numbers = [i * len(dataset) // count for i in range(count)]

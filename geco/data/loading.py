@@ -7,11 +7,12 @@ from typing import Any
 
 from geco.data.contract import DatasetFormat, PairDataset, PartDataset, find
 from geco.data.derived import attach_masks, spread
+from geco.errors import InputError, MissingFileError
 
 Options = Mapping[str, Any] | Sequence[str]  # values by key, or texts `key=value`
 
 
-class EmptySplitError(ValueError):
+class EmptySplitError(InputError):
     """The split of a dataset has no entries."""
 
 
@@ -35,7 +36,7 @@ def load(
     dataset = dataset_format.load(root, split, **read_options(dataset_format, options))
     if not isinstance(dataset, PairDataset | PartDataset):
         kind = type(dataset).__name__
-        raise ValueError(
+        raise InputError(
             f"load of the dataset {name!r} must return a PairDataset or PartDataset (geco.data), got {kind}"
         )
     if not len(dataset):
@@ -47,7 +48,7 @@ def load(
 def check_root(dataset_format: DatasetFormat, root: Path) -> None:
     """Raise if the root is not a folder."""
     if not root.is_dir():
-        raise FileNotFoundError(f"{root}: no such folder; expected the root of {dataset_format.name}")
+        raise MissingFileError(f"{root}: no such folder; expected the root of {dataset_format.name}")
 
 
 def read_options(dataset_format: DatasetFormat, options: Options) -> dict[str, Any]:
@@ -70,16 +71,16 @@ def _key_and_value(dataset_format: DatasetFormat, text: str) -> tuple[str, str]:
     return key, value
 
 
-def _unknown(dataset_format: DatasetFormat, option: str) -> ValueError:
+def _unknown(dataset_format: DatasetFormat, option: str) -> InputError:
     known = ", ".join(dataset_format.options) or "(none)"
-    return ValueError(f"{dataset_format.name} takes key=value with a key of {known}, got {option!r}")
+    return InputError(f"{dataset_format.name} takes key=value with a key of {known}, got {option!r}")
 
 
 def _converted(text: str, annotation: Any, option: str) -> Any:
     kinds = typing.get_args(annotation) or (annotation,)
     if bool in kinds:
         if text.lower() not in ("true", "false"):
-            raise ValueError(f"{option}: expected true or false")
+            raise InputError(f"{option}: expected true or false")
         return text.lower() == "true"
     number_kinds = [kind for kind in (int, float) if kind in kinds]
     for kind in number_kinds:
@@ -88,5 +89,5 @@ def _converted(text: str, annotation: Any, option: str) -> Any:
         except ValueError:
             continue
     if number_kinds:
-        raise ValueError(f"{option}: expected a {'whole ' if number_kinds == [int] else ''}number")
+        raise InputError(f"{option}: expected a {'whole ' if number_kinds == [int] else ''}number")
     return text

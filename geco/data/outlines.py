@@ -11,6 +11,7 @@ from PIL import Image, ImageDraw
 from torch import Tensor
 
 from geco import geometry
+from geco.errors import InputError
 from geco.types import Size, View
 
 
@@ -48,7 +49,7 @@ def decode(outline: Any, size: Size, where: str) -> Bool[Tensor, "h w"]:
     if isinstance(outline, Mapping) and isinstance(outline.get("counts"), str | list):
         counts = outline["counts"]
         return _runs(_unpack(counts) if isinstance(counts, str) else counts, size, where)
-    raise ValueError(f"{where}: segmentation should be a list of polygons or {{size, counts}}")
+    raise InputError(f"{where}: segmentation should be a list of polygons or {{size, counts}}")
 
 
 def _polygons(polygons: list[Any], size: Size, where: str) -> Bool[Tensor, "h w"]:
@@ -56,7 +57,7 @@ def _polygons(polygons: list[Any], size: Size, where: str) -> Bool[Tensor, "h w"
     canvas = Image.new("1", (size[1] * fine, size[0] * fine))
     for polygon in polygons:
         if not isinstance(polygon, list) or len(polygon) < 6 or len(polygon) % 2:
-            raise ValueError(f"{where}: a polygon needs at least three points [x, y, x, y, x, y]")
+            raise InputError(f"{where}: a polygon needs at least three points [x, y, x, y, x, y]")
         ImageDraw.Draw(canvas).polygon([c * fine - 0.5 for c in polygon], fill=1)
     return torch.from_numpy(np.array(canvas)[fine // 2 :: fine, fine // 2 :: fine].copy())
 
@@ -64,7 +65,7 @@ def _polygons(polygons: list[Any], size: Size, where: str) -> Bool[Tensor, "h w"
 def _runs(counts: list[int], size: Size, where: str) -> Bool[Tensor, "h w"]:
     """Lengths of the runs of background, object, background, … down the columns."""
     if sum(counts) != size[0] * size[1] or min(counts, default=0) < 0:
-        raise ValueError(f"{where}: the run lengths cover {sum(counts)} pixels, the image {size[0]}×{size[1]}")
+        raise InputError(f"{where}: the run lengths cover {sum(counts)} pixels, the image {size[0]}×{size[1]}")
     values = np.repeat(np.arange(len(counts)) % 2 == 1, counts)
     return torch.from_numpy(values.reshape(size[1], size[0]).T.copy())
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from geco.data.parsing import tolerating
 from geco.data.skeletons import unnamed
+from geco.errors import InputError
 from geco.types import Pair, Skeleton, View
 
 
@@ -31,7 +32,7 @@ class Pairs(Sequence[Pair]):
         self._rows = torch.as_tensor(rows, dtype=torch.int32).reshape(-1, 2)
         self._skeletons = tuple(skeletons)
         if not len(self._rows) == len(self.categories) == len(self._skeletons):
-            raise ValueError(
+            raise InputError(
                 "every pair needs a row of two view numbers, a category and a skeleton, "
                 f"got {len(self._rows)}, {len(self.categories)} and {len(self._skeletons)} of them"
             )
@@ -82,7 +83,7 @@ class PairBuilder:
         skeleton = unnamed(counts[0]) if skeleton is None else skeleton
         if counts != [len(skeleton)] * 2:
             names = f"{views[0].name} and {views[1].name}"
-            raise ValueError(f"{names}: expected {len(skeleton)} keypoints in both, got {counts}")
+            raise InputError(f"{names}: expected {len(skeleton)} keypoints in both, got {counts}")
         self._rows.append((i, j))
         self._categories.append(category)
         self._skeletons.append(skeleton)

@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from geco import geometry
+from geco.errors import InputError, MissingFileError
 from geco.types import Keypoints, MaskFile, Size, View
 
 PIXEL_CENTRE = 0.5  # from the index of a pixel, counted from 0, to the corner-origin position of its centre
@@ -52,7 +53,7 @@ def locate(root: str | Path, *places: str, what: str) -> Path:
     for place in places:
         if (root / place).exists():
             return root / place
-    raise FileNotFoundError(f"{root / places[0]}: no such file or folder; expected {what}")
+    raise MissingFileError(f"{root / places[0]}: no such file or folder; expected {what}")
 
 
 def read_text(path: Path, *, what: str) -> str:
@@ -60,9 +61,9 @@ def read_text(path: Path, *, what: str) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise FileNotFoundError(f"{path}: no such file; expected {what}") from None
+        raise MissingFileError(f"{path}: no such file; expected {what}") from None
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not a text file (byte {error.start}); expected {what}") from None
+        raise InputError(f"{path}: not a text file (byte {error.start}); expected {what}") from None
 
 
 def read_json(path: Path, *, what: str) -> Any:
@@ -70,7 +71,7 @@ def read_json(path: Path, *, what: str) -> Any:
     try:
         return json.loads(read_text(path, what=what))
     except json.JSONDecodeError as error:
-        raise ValueError(f"{path}:{error.lineno}: not JSON ({error.msg}); expected {what}") from None
+        raise InputError(f"{path}:{error.lineno}: not JSON ({error.msg}); expected {what}") from None
 
 
 def read_rows(path: Path, *columns: str) -> Iterator[tuple[str, list[str]]]:
@@ -81,7 +82,7 @@ def read_rows(path: Path, *columns: str) -> Iterator[tuple[str, list[str]]]:
             continue
         cells = line.split(maxsplit=wanted - 1)
         if len(cells) != wanted:
-            raise ValueError(f"{path}:{number}: expected `{' '.join(columns)}`, got {line.strip()!r}")
+            raise InputError(f"{path}:{number}: expected `{' '.join(columns)}`, got {line.strip()!r}")
         yield f"{path}:{number}", cells
 
 
@@ -91,13 +92,13 @@ def matlab(path: Path, variable: str, *, structs: bool = False) -> Any:
     from scipy.io.matlab import MatReadError
 
     if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such file; expected a MATLAB file with {variable!r}")
+        raise MissingFileError(f"{path}: no such file; expected a MATLAB file with {variable!r}")
     try:
         content = loadmat(path, variable_names=[variable], struct_as_record=not structs, squeeze_me=structs)
     except (MatReadError, ValueError, TypeError, OSError, NotImplementedError, zlib.error) as error:
-        raise ValueError(f"{path}: not a MATLAB file that can be read ({error}); get it again") from None
+        raise InputError(f"{path}: not a MATLAB file that can be read ({error}); get it again") from None
     if variable not in content:
-        raise ValueError(f"{path}: variable {variable!r} is missing")
+        raise InputError(f"{path}: variable {variable!r} is missing")
     return content[variable]
 
 
@@ -105,11 +106,11 @@ def field(record: Any, key: str, kind: type | tuple[type, ...], where: str) -> A
     """`record[key]`, which must be of this kind."""
     if not isinstance(record, Mapping) or key not in record:
         content = ", ".join(map(str, record)) if isinstance(record, Mapping) else type(record).__name__
-        raise ValueError(f"{where}: key {key!r} is missing; found: {content or 'nothing'}")
+        raise InputError(f"{where}: key {key!r} is missing; found: {content or 'nothing'}")
     value = record[key]
     if not isinstance(value, kind):
         names = " or ".join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))
-        raise ValueError(f"{where}: key {key!r} should be {names}, got {shorten(value)}")
+        raise InputError(f"{where}: key {key!r} should be {names}, got {shorten(value)}")
     return value
 
 
@@ -117,7 +118,7 @@ def numbers(value: Any, count: int, where: str, *, form: str) -> list[float]:
     """A list of this many numbers, in the form that the message names."""
     is_list = isinstance(value, Sequence) and not isinstance(value, str) and len(value) == count
     if not is_list or not all(isinstance(x, int | float) and not isinstance(x, bool) for x in value):
-        raise ValueError(f"{where}: expected {form}, got {shorten(value)}")
+        raise InputError(f"{where}: expected {form}, got {shorten(value)}")
     return [float(x) for x in value]
 
 
@@ -126,7 +127,7 @@ def number(text: str, where: str, *, what: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"{where}: expected a number for {what}, got {text!r}") from None
+        raise InputError(f"{where}: expected a number for {what}, got {text!r}") from None
 
 
 def shorten(value: Any) -> str:
@@ -149,7 +150,7 @@ def tolerating(faults: list[str] | None) -> Iterator[None]:
 def choose(value: str, choices: Sequence[str], *, what: str) -> str:
     """The value, if it is one of the choices."""
     if value not in choices:
-        raise ValueError(f"{what} must be one of {', '.join(choices)}, got {value!r}")
+        raise InputError(f"{what} must be one of {', '.join(choices)}, got {value!r}")
     return value
 
 
@@ -179,7 +180,7 @@ def square_window(box: Float[Tensor, "4"], *, margin: float) -> tuple[int, int, 
 def squared(view: View, *, margin: float) -> View:
     """The view cut to a square around its box when it is read; its name says which square."""
     if view.box is None:
-        raise ValueError(f"{view.label} has no box to cut a square around")
+        raise InputError(f"{view.label} has no box to cut a square around")
     window = square_window(view.box, margin=margin)
     return replace(geometry.frame(view, window), name=f"{view.name}@{','.join(map(str, window))}")
 

@@ -7,6 +7,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from geco.errors import InputError
 from geco.types import Skeleton
 
 
@@ -38,13 +39,13 @@ def rows_named(skeleton: Skeleton, *, only: str = "", without: str = "") -> list
     for option, names in listed.items():
         unknown = sorted(set(names) - set(skeleton.names))
         if unknown:
-            raise ValueError(
+            raise InputError(
                 f"{option} names keypoints, separated by commas; there is no {', '.join(unknown)}. "
                 f"Choices: {', '.join(skeleton.names)}"
             )
     chosen = set(listed["only"] or skeleton.names) - set(listed["without"])
     if not chosen:
-        raise ValueError(f"only={only!r} and without={without!r} leave no keypoint")
+        raise InputError(f"only={only!r} and without={without!r} leave no keypoint")
     return [row for row, name in enumerate(skeleton.names) if name in chosen]
 
 

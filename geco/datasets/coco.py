@@ -37,6 +37,7 @@ from geco.data import (
     squared,
     tolerating,
 )
+from geco.errors import InputError, MissingFileError
 from geco.types import Keypoints, MaskFile, Skeleton, View
 
 SPLITS = ("train", "val", "test")
@@ -115,14 +116,14 @@ def _annotation_file(root: Path, split: str, given: str | Path | None) -> tuple[
     if given is not None:
         path = root / str(given).replace("{split}", split)
         if not path.is_file():
-            raise FileNotFoundError(f"{path}: no such file; expected COCO keypoint annotations")
+            raise MissingFileError(f"{path}: no such file; expected COCO keypoint annotations")
         return path, "{split}" not in str(given)
     for place in (f"annotations/{split}.json", f"{split}.json"):
         if (root / place).is_file():
             return root / place, False
     if (root / "annotations.json").is_file():
         return root / "annotations.json", True
-    raise FileNotFoundError(
+    raise MissingFileError(
         f"{root}: found none of annotations/{split}.json, {split}.json, annotations.json; "
         "put the COCO keypoint annotations there, or say where they are with `annotations`"
     )
@@ -146,9 +147,9 @@ def _instances(content: Any, path: Path, faults: list[str] | None) -> Iterator[_
                 continue
             image, kind = (field(record, key, (int, str), where) for key in ("image_id", "category_id"))
             if image not in photographs:
-                raise ValueError(f"{where}: image_id {image!r} is not among the file's images")
+                raise InputError(f"{where}: image_id {image!r} is not among the file's images")
             if kind not in kinds:
-                raise ValueError(f"{where}: category_id {kind!r} is not among the file's categories")
+                raise InputError(f"{where}: category_id {kind!r} is not among the file's categories")
             yield _Instance(where, photographs[image], kinds[kind][0], record, kinds[kind][1])
 
 
@@ -191,7 +192,7 @@ def _image_file(root: Path, split: str, images: str | Path | None, file: str, wh
     for folder in folders:
         if (folder / file).is_file():
             return folder / file
-    raise FileNotFoundError(f"{folders[0] / file}: no such file; {where} needs it")
+    raise MissingFileError(f"{folders[0] / file}: no such file; {where} needs it")
 
 
 def _box(record: dict[str, Any], points: Keypoints, where: str) -> Float[Tensor, "4"]:
@@ -208,7 +209,7 @@ def _mask(root: Path, name: str | None, where: str) -> MaskFile | None:
         return None
     mask = mask_file(root / "masks", name)
     if mask is None:
-        raise FileNotFoundError(f"{root / 'masks' / name}: no such file; {where}: key 'mask' names it")
+        raise MissingFileError(f"{root / 'masks' / name}: no such file; {where}: key 'mask' names it")
     return mask
 
 
@@ -223,7 +224,7 @@ def _twin_table(root: Path, given: str | Path | None) -> tuple[Path, dict[str, d
     form = 'a table {"left ear": "right ear", …} or {"twin": {…}, "mirror": {…}}'
     table = read_json(path, what=form)
     if not isinstance(table, dict):
-        raise ValueError(f"{path}: expected {form}, got {type(table).__name__}")
+        raise InputError(f"{path}: expected {form}, got {type(table).__name__}")
     tables = table if table and set(table) <= {"twin", "mirror"} else {"twin": table, "mirror": table}
     return path, {label: tables.get(label, {}) for label in ("twin", "mirror")}
 
@@ -246,19 +247,19 @@ def _skeleton(names: tuple[str, ...], given: tuple[Path, dict[str, dict[str, str
 def _named_pairs(names: tuple[str, ...], table: dict[str, str], path: Path) -> list[tuple[int, int]]:
     for name in (*table, *table.values()):
         if name not in names:
-            raise ValueError(f"{path}: there is no keypoint {name!r}; the keypoints are {', '.join(names)}")
+            raise InputError(f"{path}: there is no keypoint {name!r}; the keypoints are {', '.join(names)}")
     pairs = sorted({tuple(sorted((names.index(a), names.index(b)))) for a, b in table.items()})
     rows = [row for pair in pairs for row in pair]
     twice = next((names[row] for row in rows if rows.count(row) > 1), None)
     if twice is not None:
-        raise ValueError(f"{path}: {twice!r} has two counterparts, or is its own; give each keypoint one")
+        raise InputError(f"{path}: {twice!r} has two counterparts, or is its own; give each keypoint one")
     return [(i, j) for i, j in pairs]
 
 
 def _groups(instances: list[_Instance], categories: str) -> list[list[int]]:
     if categories == "any":
         if len({instance.names for instance in instances}) > 1:
-            raise ValueError("categories='any' needs the same keypoints in every category; use categories='same'")
+            raise InputError("categories='any' needs the same keypoints in every category; use categories='same'")
         return [list(range(len(instances)))]
     kinds = [instance.category for instance in instances]
     return [[i for i, kind in enumerate(kinds) if kind == wanted] for wanted in sorted(set(kinds))]

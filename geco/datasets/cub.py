@@ -27,6 +27,7 @@ from geco.data import (
     squared,
     tolerating,
 )
+from geco.errors import InputError, MissingFileError
 from geco.types import Keypoints, View
 
 SPLITS = ("train", "test")
@@ -85,7 +86,7 @@ def _records(root: Path, split: str) -> Iterator[tuple[str, str, Keypoints, list
             continue
         for name, table in (("bounding_boxes.txt", boxes), ("parts/part_locs.txt", parts)):
             if image not in table:
-                raise ValueError(f"{root / name}: image {image} of images.txt is missing; is the file cut short?")
+                raise InputError(f"{root / name}: image {image} of images.txt is missing; is the file cut short?")
         yield where, file, parts[image], boxes[image]
 
 
@@ -95,7 +96,7 @@ def _parts(path: Path) -> dict[str, Keypoints]:
     visible: dict[str, list[bool]] = {}
     for where, (image, part, x, y, flag) in read_rows(path, "image_id", "part_id", "x", "y", "visible"):
         if not part.isdigit() or not 1 <= int(part) <= count:
-            raise ValueError(f"{where}: expected a part number from 1 to {count}, got {part!r}")
+            raise InputError(f"{where}: expected a part number from 1 to {count}, got {part!r}")
         row = int(part) - 1
         xy.setdefault(image, [[0.0, 0.0] for _ in range(count)])[row] = [
             number(x, where, what="x"),
@@ -109,7 +110,7 @@ def _parts(path: Path) -> dict[str, Keypoints]:
 def _view(root: Path, file: str, points: Keypoints, box: list[float], where: str) -> View:
     path = root / "images" / file
     if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such file; {where} lists it")
+        raise MissingFileError(f"{path}: no such file; {where} lists it")
     size = images.size_of(path)
     x, y, width, height = box
     masks = next((base / "segmentations" for base in (root, root.parent) if (base / "segmentations").is_dir()), None)

@@ -35,6 +35,7 @@ from geco.data import (
     read_text,
     tolerating,
 )
+from geco.errors import InputError, MissingFileError
 from geco.types import Keypoints, View, Window
 
 SPLITS = ("train", "val", "test")
@@ -77,17 +78,17 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
     columns = reader.fieldnames or ()
     for column in _COLUMNS:
         if column not in columns:
-            raise ValueError(f"{path}:1: column {column!r} is missing; found {', '.join(columns) or 'nothing'}")
+            raise InputError(f"{path}:1: column {column!r} is missing; found {', '.join(columns) or 'nothing'}")
     for cells in reader:
         yield f"{path}:{reader.line_num}", cells
 
 
 def _category(cells: dict[str, str], where: str) -> str:
     if None in cells or None in cells.values():
-        raise ValueError(f"{where}: expected {len(cells)} cells ({', '.join(map(str, cells))}); is the line cut short?")
+        raise InputError(f"{where}: expected {len(cells)} cells ({', '.join(map(str, cells))}); is the line cut short?")
     kind = cells["class"].strip()
     if not kind.isdigit() or not 1 <= int(kind) <= len(VOC_CLASSES):
-        raise ValueError(f"{where}: class should be a number from 1 to {len(VOC_CLASSES)}, got {kind!r}")
+        raise InputError(f"{where}: class should be a number from 1 to {len(VOC_CLASSES)}, got {kind!r}")
     return VOC_CLASSES[int(kind) - 1]
 
 
@@ -97,7 +98,7 @@ def _check_points(cells: dict[str, str], where: str) -> None:
         return
     lengths = [len([number(v, where, what=column) for v in cells[column].split(";")]) for column in _POINTS]
     if len(set(lengths)) > 1:
-        raise ValueError(f"{where}: XA, YA, XB, YB differ in length: {', '.join(map(str, lengths))}")
+        raise InputError(f"{where}: XA, YA, XB, YB differ in length: {', '.join(map(str, lengths))}")
 
 
 # --- one image --------------------------------------------------------------------------------------
@@ -110,7 +111,7 @@ def _view(root: Path, masks: Path | None, category: str, file: str, flip: str, x
     """
     path = root / "JPEGImages" / file
     if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such file; the list of pairs names it")
+        raise MissingFileError(f"{path}: no such file; the list of pairs names it")
     size = images.size_of(path)
     has_annotation = _annotation(root, category, file).is_file()
     if x:
@@ -138,7 +139,7 @@ def _marked(root: Path, category: str, file: str) -> tuple[Keypoints, Float[Tens
     path = _annotation(root, category, file)
     rows, box = matlab(path, "kps"), matlab(path, "bbox")
     if rows.ndim != 2 or rows.shape[1] != 2 or box.size != 4:
-        raise ValueError(f"{path}: expected kps n×2 and bbox 1×4, got {rows.shape} and {box.shape}")
+        raise InputError(f"{path}: expected kps n×2 and bbox 1×4, got {rows.shape} and {box.shape}")
     visible = [bool(marked) for marked in (rows == rows).all(1)]  # NaN: not marked in this image
     return keypoints(rows.tolist(), visible, shift=MATLAB_CENTRE), torch.tensor(box.reshape(4).tolist())
 

@@ -13,6 +13,7 @@ import torch
 
 from geco import images
 from geco.data import MATLAB_CENTRE, PairBuilder, Pairs, choose, keypoints, matlab, tolerating
+from geco.errors import InputError, MissingFileError
 from geco.types import View
 
 SPLITS = ("test",)
@@ -29,7 +30,7 @@ def load(root: str | Path, split: str = "test", *, faults: list[str] | None = No
     with tolerating(faults):
         annotations = sorted(root.glob("*/*.mat"))
         if not annotations:
-            raise FileNotFoundError(f"{root}: found no <class>/<name>.mat; is this the PF-dataset-WILLOW folder?")
+            raise MissingFileError(f"{root}: found no <class>/<name>.mat; is this the PF-dataset-WILLOW folder?")
         for source, target in permutations(annotations, 2):
             if source.parent == target.parent:
                 kind = source.parent.name
@@ -41,10 +42,10 @@ def _view(root: Path, category: str, name: str) -> View:
     path = root / category / f"{name}.mat"
     points = matlab(path, "pts_coord")
     if points.shape != (2, _POINTS):
-        raise ValueError(f"{path}: pts_coord should be 2×{_POINTS} (x over y), got {points.shape}")
+        raise InputError(f"{path}: pts_coord should be 2×{_POINTS} (x over y), got {points.shape}")
     image = path.with_suffix(".png")
     if not image.is_file():
-        raise FileNotFoundError(f"{image}: no such file; {path.name} describes it")
+        raise MissingFileError(f"{image}: no such file; {path.name} describes it")
     # Marked in MATLAB, where the centre of the first pixel is (1, 1).
     marked = keypoints(points.T.tolist(), [True] * _POINTS, shift=MATLAB_CENTRE)
     # The usual "box" of this dataset is the extent of its keypoints.

@@ -30,6 +30,7 @@ from geco.data import (
     read_text,
     tolerating,
 )
+from geco.errors import InputError
 from geco.types import View
 
 SPLITS = ("train", "val", "test")
@@ -101,7 +102,7 @@ def _pair_names(root: Path, folder: str, layout: str) -> list[tuple[str, str]]:
 def _parse_name(name: str, where: str) -> tuple[str, str, str]:
     match = _PAIR_NAME.fullmatch(name)
     if match is None or match[4] not in published_skeletons("spair"):
-        raise ValueError(f"{where}: expected `<id>-<source>-<target>:<category>`, got {name!r}")
+        raise InputError(f"{where}: expected `<id>-<source>-<target>:<category>`, got {name!r}")
     return match[2], match[3], match[4]
 
 

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from geco import api, images, viz
+from geco.errors import MissingFileError
 from geco.matching.settings import MatchSettings
 from geco.models import Geco
 from geco.system import Progress, files, silent
@@ -88,7 +89,7 @@ def find_photographs() -> dict[str, Path]:
     """The photographs in the installed gradio."""
     spec = importlib.util.find_spec("gradio")
     if spec is None or not spec.submodule_search_locations:
-        raise FileNotFoundError(
+        raise MissingFileError(
             "the gallery draws on photographs that ship with gradio, which is not installed; "
             "pip install --no-deps gradio, or try geco match on two photographs of your own"
         )
@@ -96,7 +97,7 @@ def find_photographs() -> dict[str, Path]:
     paths = {name: folder / file for name, file in PHOTOGRAPHS.items()}
     missing = [str(path) for path in paths.values() if not path.is_file()]
     if missing:
-        raise FileNotFoundError(f"this version of gradio has no {missing[0]}; pip install --no-deps gradio==6.31.0")
+        raise MissingFileError(f"this version of gradio has no {missing[0]}; pip install --no-deps gradio==6.31.0")
     return paths
 
 

@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from geco.errors import InputError
+
 Unit = Literal["share", "similarity", "ms", "fps", "MB", "M"]
 
 SHOWN = {"share": 100.0, "similarity": 1.0, "ms": 1.0, "fps": 1.0, "MB": 1.0, "M": 1.0}  # × value: shares in per cent
@@ -33,7 +35,7 @@ class Measure:
 
     def __post_init__(self) -> None:
         if self.unit not in SHOWN:
-            raise ValueError(f"the unit of {self.metric} must be one of {', '.join(SHOWN)}, got {self.unit!r}")
+            raise InputError(f"the unit of {self.metric} must be one of {', '.join(SHOWN)}, got {self.unit!r}")
 
     @property
     def key(self) -> str:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from geco import geometry, images, propagation, viz
 from geco.data import PartDataset
+from geco.errors import InputError
 from geco.evaluation.measures import Measure
 from geco.evaluation.metrics.parts import Confusion
 from geco.evaluation.report import Cell, Report, Table
@@ -48,7 +49,7 @@ def run(
             progress("label", done, len(test))
         confusions[category] = confusion
     if not confusions:
-        raise ValueError("no category has both train and test images; nothing to evaluate")
+        raise InputError("no category has both train and test images; nothing to evaluate")
     return _summarise(confusions, skeletons, protocol, label=label, data=data)
 
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from geco.errors import InputError, MissingFileError
 from geco.evaluation.measures import Estimate, Measure, Unit
 
 Cell = str | int | float | Estimate | None
@@ -36,7 +37,7 @@ class Table:
     def __post_init__(self) -> None:
         for row in self.rows:
             if len(row) != len(self.columns):
-                raise ValueError(f"table {self.name!r}: a row needs {len(self.columns)} cells, got {len(row)}: {row}")
+                raise InputError(f"table {self.name!r}: a row needs {len(self.columns)} cells, got {len(row)}: {row}")
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,9 @@ class Report:
             return candidates[0]
         if candidates:
             several = ", ".join(measure.key for measure in candidates)
-            raise ValueError(f"the report of {self.label} has several measures {metric}: {several}; say which")
+            raise InputError(f"the report of {self.label} has several measures {metric}: {several}; say which")
         known = ", ".join(measure.key for measure in self.measures)
-        raise ValueError(f"the report of {self.label} has no measure {key!r}; it has: {known or 'none'}")
+        raise InputError(f"the report of {self.label} has no measure {key!r}; it has: {known or 'none'}")
 
     @property
     def values(self) -> dict[str, float]:
@@ -141,22 +142,22 @@ def load_report(folder: str | Path) -> Report:
     path = Path(folder)
     path = path / "report.json" if path.is_dir() else path
     if not path.is_file():
-        raise FileNotFoundError(f"{folder} holds no report.json; give the folder of a finished run")
+        raise MissingFileError(f"{folder} holds no report.json; give the folder of a finished run")
     samples = path.with_name("samples.json")
     try:
         report = from_json(path.read_text(encoding="utf-8"))
         return replace(report, samples=json.loads(samples.read_text())) if samples.is_file() else report
     except (json.JSONDecodeError, TypeError, KeyError):
-        raise ValueError(f"{path} is damaged; run the evaluation again") from None
+        raise InputError(f"{path} is damaged; run the evaluation again") from None
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise InputError(f"{path}: {error}") from None
 
 
 def from_json(text: str) -> Report:
     """The report that `report_json` wrote, now or in release 0.1."""
     raw = json.loads(text)
     if not isinstance(raw, dict) or not REQUIRED <= set(raw) <= REQUIRED | OPTIONAL:
-        raise ValueError("not a report: expected the report.json that `geco evaluate` or `geco bench` writes")
+        raise InputError("not a report: expected the report.json that `geco evaluate` or `geco bench` writes")
     return Report(
         benchmark=raw["benchmark"],
         label=raw["label"],

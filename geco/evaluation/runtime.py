@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
+from geco.errors import InputError
 from geco.evaluation.measures import Measure
 from geco.evaluation.report import Cell, Report, Table
 from geco.evaluation.settings import Conditions, RuntimeProtocol
@@ -93,7 +94,7 @@ def run(
     combinations = list(protocol.conditions())
     for done, conditions in enumerate(combinations, 1):
         if conditions.size % multiple:
-            raise ValueError(f"sizes must be multiples of {multiple} for this backbone, got {conditions.size}")
+            raise InputError(f"sizes must be multiples of {multiple} for this backbone, got {conditions.size}")
         dtype = devices.dtype_named(conditions.dtype)
         placed = {name: model.to(device=conditions.device, dtype=dtype).eval() for name, model in models.items()}
         inputs = {name: _inputs(model, conditions, dtype) for name, model in placed.items()}

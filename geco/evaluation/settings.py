@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Literal, NamedTuple
 
+from geco.errors import InputError
 from geco.matching.settings import MatchSettings
 from geco.propagation.settings import CentroidSettings
 
@@ -55,7 +56,7 @@ def protocols_named(names: tuple[str, ...]) -> tuple[Protocol, ...]:
     """The protocols with these names; a typo lists the choices."""
     for name in names:
         if name not in PROTOCOLS:
-            raise ValueError(f"there is no protocol {name!r}; choices: {', '.join(PROTOCOLS)}")
+            raise InputError(f"there is no protocol {name!r}; choices: {', '.join(PROTOCOLS)}")
     return tuple(PROTOCOLS[name] for name in names)
 
 

@@ -18,6 +18,7 @@ from PIL import Image as Pillow
 from torch import Tensor
 
 from geco import geometry, images
+from geco.errors import InputError, MissingFileError
 from geco.masks.segmenters import Segmenter
 from geco.system import files
 from geco.types import MaskFile, View
@@ -72,11 +73,11 @@ def instances(views: Iterable[View]) -> dict[str, View]:
 def file_name(view: View) -> str:
     """`<name>@<x0>-<y0>-<x1>-<y1>.png`, the box in whole pixels; special characters are escaped."""
     if not isinstance(view.name, str) or not view.name:
-        raise ValueError(f"{view.label} has no name to file its mask under; a loader must give View.name")
+        raise InputError(f"{view.label} has no name to file its mask under; a loader must give View.name")
     box = "" if view.box is None else "@" + "-".join(str(round(edge)) for edge in view.box.tolist())
     stem = quote(view.name, safe=" ")
     if len(stem) > LONGEST_NAME:
-        raise ValueError(f"the name {view.name[:40]}… is too long for a mask's file ({len(stem)} > {LONGEST_NAME})")
+        raise InputError(f"the name {view.name[:40]}… is too long for a mask's file ({len(stem)} > {LONGEST_NAME})")
     return f"{stem}{box}.png"
 
 
@@ -124,9 +125,9 @@ def _claim(folder: Path, record: dict[str, Any]) -> None:
     try:
         before = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
-        raise ValueError(f"{path} is damaged; remove the folder, or choose another with --out") from None
+        raise InputError(f"{path} is damaged; remove the folder, or choose another with --out") from None
     if before != record:
-        raise ValueError(
+        raise InputError(
             f"{folder} holds masks made with {_brief(before)}, now asked for {_brief(record)}; "
             "choose another folder with --out"
         )
@@ -173,7 +174,7 @@ def read(path: Path, view: View) -> Bool[Tensor, "h w"] | None:
     except (FileNotFoundError, ValueError):
         return None
     if tuple(mask.shape) != view.size:
-        raise ValueError(
+        raise InputError(
             f"{path}: the mask is {mask.shape[0]}×{mask.shape[1]} (height×width), but its view is "
             f"{view.size[0]}×{view.size[1]}; it was made from another copy of the image: remove it to have it "
             "made again, or use the copy that it fits"
@@ -210,11 +211,11 @@ def attach(view: View, folder: Path, *, keep_own: bool = False) -> View:
 def check_folder(views: Iterable[View], folder: Path, *, keep_own: bool = False) -> None:
     """Raise unless the folder holds the masks of all these views; with `keep_own`, of those without their own."""
     if not folder.is_dir():
-        raise FileNotFoundError(f"{folder}: no such folder; make the masks with `geco masks`")
+        raise MissingFileError(f"{folder}: no such folder; make the masks with `geco masks`")
     existing = {entry.name for entry in os.scandir(folder)}
     needed = {file_name(view) for view in views if not (keep_own and view.mask is not None)}
     if missing := sorted(needed - existing):
-        raise FileNotFoundError(
+        raise MissingFileError(
             f"{folder} has no mask for {len(missing)} of {len(needed)} instances, {missing[0]} for one; "
             "make them with `geco masks`"
         )

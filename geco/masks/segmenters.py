@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from geco import geometry
+from geco.errors import InputError, MissingFileError, MissingPackageError
 from geco.images import IMAGENET_MEAN, IMAGENET_STD
 from geco.masks.settings import MaskSettings
 from geco.types import Size, View
@@ -23,14 +24,14 @@ Segmenter = Callable[[View], Bool[Tensor, "h w"]]
 def own(view: View) -> Bool[Tensor, "h w"]:
     """The mask that the dataset ships."""
     if not isinstance(view.mask, Tensor):
-        raise ValueError(f"{view.label} comes without a mask; make one with sam or u2net")
+        raise InputError(f"{view.label} comes without a mask; make one with sam or u2net")
     return view.mask
 
 
 def box(view: View) -> Bool[Tensor, "h w"]:
     """The pixels whose centres lie in the view's box; needs no pixels of the image."""
     if view.box is None:
-        raise ValueError(f"{view.label} has no box to take as its mask; make masks with `geco masks`")
+        raise InputError(f"{view.label} has no box to take as its mask; make masks with `geco masks`")
     height, width = view.size
     x0, y0, x1, y1 = view.box.tolist()
     x = geometry.pixel_centres(torch.arange(width), width=width)[:, 0]
@@ -83,7 +84,7 @@ class Sam:
             prompts["input_points"] = points[None, None].to(self.device)
             prompts["input_labels"] = torch.ones(1, 1, len(points), dtype=torch.int, device=self.device)
         if not prompts:
-            raise ValueError(f"{view.label} has neither box nor visible keypoint to prompt SAM with")
+            raise InputError(f"{view.label} has neither box nor visible keypoint to prompt SAM with")
         return prompts
 
     def _outwards(self, logits: Float[Tensor, "1 1 m n"], inner: Size, size: Size) -> Bool[Tensor, "h w"]:
@@ -143,28 +144,28 @@ def _load_sam(weights: str) -> tuple[Any, bool]:
         kind = AutoConfig.from_pretrained(weights).model_type
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
-        raise ValueError(
+        raise InputError(
             f"no SAM weights at {weights!r} ({reason}); expected a folder with config.json and weights "
             "or a hub name, such as facebook/sam-vit-base"
         ) from None
     classes: dict[str, Any] = {"sam": SamModel, "sam2": Sam2Model, "sam2_video": Sam2Model}
     if kind not in classes:
-        raise ValueError(f"{weights} holds a {kind!r} model; expected one of {', '.join(classes)}")
+        raise InputError(f"{weights} holds a {kind!r} model; expected one of {', '.join(classes)}")
     model, report = classes[kind].from_pretrained(weights, output_loading_info=True)
     if report["missing_keys"]:
         missing = sorted(report["missing_keys"])
-        raise ValueError(f"{weights} lacks {len(missing)} weights of a {kind} model, {missing[0]} for one")
+        raise InputError(f"{weights} lacks {len(missing)} weights of a {kind} model, {missing[0]} for one")
     return model, kind != "sam"
 
 
 def _load_onnx(path: Path) -> Any:
     if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such file; expected a U²-Net-type network as .onnx")
+        raise MissingFileError(f"{path}: no such file; expected a U²-Net-type network as .onnx")
     try:
         import onnxruntime
     except ImportError:
-        raise ImportError("u2net masks need onnxruntime; install it with: pip install onnxruntime") from None
+        raise MissingPackageError.of_extra("masks", "onnxruntime", what="u2net") from None
     try:
         return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's errors share no base class
-        raise ValueError(f"{path} is not an ONNX network: {str(error).splitlines()[0]}") from None
+        raise InputError(f"{path} is not an ONNX network: {str(error).splitlines()[0]}") from None

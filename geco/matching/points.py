@@ -5,6 +5,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from geco import geometry, transport
+from geco.errors import InputError
 from geco.matching.scorer import Target, prepare, queries, score_maps, unbatched
 from geco.matching.settings import MatchSettings
 from geco.transport.settings import TransportSettings
@@ -51,7 +52,7 @@ def _by_transport(
     The score is the share of the patch's mass that goes there.
     """
     if isinstance(target, Target):
-        raise ValueError("transport weighs both whole images; give the target's FeatureMap, not a prepared Target")
+        raise InputError("transport weighs both whole images; give the target's FeatureMap, not a prepared Target")
     first, second = unbatched(source), unbatched(target)
     plan = transport.match_plan(
         _one_sample(first.unit()),

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from geco import geometry
+from geco.errors import InputError
 from geco.matching.settings import MatchSettings
 from geco.types import FeatureMap, Size
 
@@ -103,5 +104,5 @@ def unbatched(features: FeatureMap) -> FeatureMap:
     if values.ndim == 4 and len(values) == 1:
         return FeatureMap(values[0], features.size)
     if values.ndim != 3:
-        raise ValueError(f"matching takes one image at a time, (c, h, w) features, got {tuple(values.shape)}")
+        raise InputError(f"matching takes one image at a time, (c, h, w) features, got {tuple(values.shape)}")
     return features

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from geco.errors import InputError
+
 
 @dataclass(frozen=True)
 class MatchSettings:
@@ -18,8 +20,8 @@ class MatchSettings:
 
     def __post_init__(self) -> None:
         if self.mode not in ("nearest", "soft", "transport"):
-            raise ValueError(f"mode must be nearest, soft or transport, got {self.mode!r}")
+            raise InputError(f"mode must be nearest, soft or transport, got {self.mode!r}")
         if self.normalise not in ("after", "before"):
-            raise ValueError(f"normalise must be after or before, got {self.normalise!r}")
+            raise InputError(f"normalise must be after or before, got {self.normalise!r}")
         if self.temperature <= 0 or self.window <= 0:
-            raise ValueError("window and temperature must be positive")
+            raise InputError("window and temperature must be positive")

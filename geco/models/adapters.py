@@ -6,6 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from geco.backbones import Backbone
+from geco.errors import InputError
 from geco.models.settings import LoraSettings
 
 
@@ -14,10 +15,10 @@ def add_lora(backbone: Backbone, lora: LoraSettings, *, base: str) -> Any:
     from peft import LoraConfig, get_peft_model
 
     if not backbone.adaptable:
-        raise ValueError(f"{base} has no projections to adapt; use it as it is, with lora=None")
+        raise InputError(f"{base} has no projections to adapt; use it as it is, with lora=None")
     unknown = sorted(set(lora.projections) - set(backbone.adaptable))
     if unknown:
-        raise ValueError(f"projections must be among {', '.join(backbone.adaptable)}, got {', '.join(unknown)}")
+        raise InputError(f"projections must be among {', '.join(backbone.adaptable)}, got {', '.join(unknown)}")
     settings = LoraConfig(
         r=lora.rank,
         lora_alpha=lora.alpha,  # type: ignore[arg-type]
@@ -37,7 +38,7 @@ def fill(encoder: Any, state: dict[str, Tensor], *, name: str, base: str) -> Non
         key for key in expected if expected[key].shape != state[key].shape
     )
     if wrong:
-        raise ValueError(f"{name} does not fit its backbone {base}: {len(wrong)} weights, first {wrong[0]}")
+        raise InputError(f"{name} does not fit its backbone {base}: {len(wrong)} weights, first {wrong[0]}")
     set_peft_model_state_dict(encoder, state)
 
 
@@ -45,12 +46,12 @@ def reference_lora(state: dict[str, Tensor]) -> dict[tuple[int, str], tuple[Tens
     """(block, projection) → (A (rank, dim), B (dim, rank)) of `w_a_000…`/`w_b_000…`: even query, odd value."""
     downs = sorted(key for key in state if re.fullmatch(r"w_a_\d{3}", key))
     if not downs:
-        raise ValueError("expected a LoRA checkpoint with keys w_a_000, w_b_000, …, found none of them")
+        raise InputError("expected a LoRA checkpoint with keys w_a_000, w_b_000, …, found none of them")
     adapters = {}
     for position, key in enumerate(downs):
         up = key.replace("w_a_", "w_b_")
         if key != f"w_a_{position:03d}" or up not in state:
-            raise ValueError(
+            raise InputError(
                 f"the LoRA checkpoint is incomplete: expected w_a_{position:03d} with its w_b, found {key}"
             )
         adapters[position // 2, ("query", "value")[position % 2]] = (state[key], state[up])

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from geco import images
 from geco.backbones import Backbone
+from geco.errors import InputError
 from geco.models import adapters, weights
 from geco.models.cards import model_card
 from geco.models.extractor import Extractor
@@ -120,7 +121,7 @@ class Geco(Extractor, nn.Module):
         if folder is None:
             model = cls._bare(str(name), size=size, options=options)
         elif options:
-            raise ValueError(
+            raise InputError(
                 f"{name} is an adapter trained for its own {' and '.join(options)}; such options are for bare backbones"
             )
         else:
@@ -155,7 +156,7 @@ class Geco(Extractor, nn.Module):
         model = cls(weights.load_backbone(place), config, name=Path(checkpoint).stem, note=place.note)
         blocks = int(model.config.options["layer"])
         if 2 * blocks != len(matrices):
-            raise ValueError(f"{checkpoint} adapts {len(matrices) // 2} blocks, {backbone} has {blocks}")
+            raise InputError(f"{checkpoint} adapts {len(matrices) // 2} blocks, {backbone} has {blocks}")
         state = adapters.as_peft(matrices, model.backbone)
         adapters.fill(model.backbone.encoder, state, name=str(checkpoint), base=backbone)
         return model.eval()

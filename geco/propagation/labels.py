@@ -10,6 +10,7 @@ from PIL import Image as Pillow
 from PIL import UnidentifiedImageError
 from torch import Tensor
 
+from geco.errors import InputError, MissingFileError
 from geco.images import Readable
 from geco.propagation.centroids import Samples, collect, fit_samples, label_map
 from geco.propagation.settings import CentroidSettings
@@ -33,10 +34,10 @@ def label(
         (features,) = encoder.extract_stream([picture], batch_size=1)
         if tuple(labels.shape) != tuple(features.size):
             shapes = "{}×{} (height×width), but the image is {}×{}".format(*labels.shape, *features.size)
-            raise ValueError(f"label map {number} is {shapes}; every pixel needs a label")
+            raise InputError(f"label map {number} is {shapes}; every pixel needs a label")
         collect(samples, features, labels, settings, background=True)
     if not samples:
-        raise ValueError("there is no labelled image; give at least one with its label map")
+        raise InputError("there is no labelled image; give at least one with its label map")
     centroids = fit_samples(samples, settings)
     maps = encoder.extract_stream(pictures, batch_size=1)
     return (label_map(features, centroids, settings.unit) for features in maps)
@@ -48,14 +49,14 @@ def read_labels(path: str | Path, size: Size) -> Int[Tensor, "h w"]:
         with Pillow.open(path) as opened:
             values = np.array(opened)
     except FileNotFoundError:
-        raise FileNotFoundError(f"{path}: no such file; expected a label image") from None
+        raise MissingFileError(f"{path}: no such file; expected a label image") from None
     except UnidentifiedImageError:
-        raise ValueError(f"{path} is not an image; expected a PNG of part numbers") from None
+        raise InputError(f"{path} is not an image; expected a PNG of part numbers") from None
     except (OSError, SyntaxError) as error:  # Pillow raises both for damaged files
-        raise ValueError(f"{path} is damaged or cut short: {error}; get the file again") from None
+        raise InputError(f"{path} is damaged or cut short: {error}; get the file again") from None
     if values.ndim != 2:
-        raise ValueError(f"{path} must have one channel of part numbers (grey or palette), got {values.shape[2]}")
+        raise InputError(f"{path} must have one channel of part numbers (grey or palette), got {values.shape[2]}")
     if values.shape != tuple(size):
         shapes = "{}×{} (height×width), its photo {}×{}".format(*values.shape, *size)
-        raise ValueError(f"{path} is {shapes}; a label image has its photo's size")
+        raise InputError(f"{path} is {shapes}; a label image has its photo's size")
     return torch.from_numpy(values.astype(np.int64))

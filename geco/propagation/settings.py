@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from geco.errors import InputError
+
 
 @dataclass(frozen=True)
 class CentroidSettings:
@@ -15,6 +17,6 @@ class CentroidSettings:
 
     def __post_init__(self) -> None:
         if self.unit not in ("patch", "pixel"):
-            raise ValueError(f"unit must be patch or pixel, got {self.unit!r}")
+            raise InputError(f"unit must be patch or pixel, got {self.unit!r}")
         if self.distance not in ("euclid", "cosine"):
-            raise ValueError(f"distance must be euclid or cosine, got {self.distance!r}")
+            raise InputError(f"distance must be euclid or cosine, got {self.distance!r}")

@@ -13,6 +13,8 @@ from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from typing import Any, Literal, TypeVar
 
+from geco.errors import InputError
+
 T = TypeVar("T")
 
 
@@ -26,7 +28,7 @@ def from_json(kind: type[T], text: str, *, name: str = "the configuration") -> T
     try:
         values = json.loads(text)
     except json.JSONDecodeError as error:
-        raise ValueError(f"{name} is not JSON: {error}") from None
+        raise InputError(f"{name} is not JSON: {error}") from None
     return build(kind, values, name)
 
 
@@ -56,7 +58,7 @@ def changed(settings: T, key: str, text: str) -> T:
     place = values
     for part in path:
         if not isinstance(place.get(part), dict):
-            raise ValueError(f"{key}: {part!r} has no settings; groups: {', '.join(_groups(place)) or 'none'}")
+            raise InputError(f"{key}: {part!r} has no settings; groups: {', '.join(_groups(place)) or 'none'}")
         place = place[part]
     place[last] = value
     return build(type(settings), values)
@@ -69,14 +71,14 @@ def _groups(values: Mapping[str, Any]) -> list[str]:
 def build(kind: type[T], values: Any, name: str = "") -> T:
     """A dataclass from plain values, its fields converted to what they are declared as; `name` is for mistakes."""
     if not isinstance(values, dict):
-        raise ValueError(f"{name}: expected settings of {kind.__name__}, got {values!r}")
+        raise InputError(f"{name}: expected settings of {kind.__name__}, got {values!r}")
     values = _upgraded(values, kind)
     hints = typing.get_type_hints(kind)
     known = {entry.name for entry in fields(kind)}  # type: ignore[arg-type]
     unknown = sorted(set(values) - known)
     if unknown:
         owner = name or "the configuration"
-        raise ValueError(f"{owner} has unknown keys {', '.join(unknown)}; known: {', '.join(sorted(known))}")
+        raise InputError(f"{owner} has unknown keys {', '.join(unknown)}; known: {', '.join(sorted(known))}")
     inside = f"{name}, " if name else ""
     return kind(**{key: _field(hints[key], value, inside + key) for key, value in values.items()})
 
@@ -96,17 +98,17 @@ def _field(hint: Any, value: Any, name: str) -> Any:
         try:
             return float(value)
         except ValueError:
-            raise ValueError(f"{name}: expected a number, got {value!r}") from None
+            raise InputError(f"{name}: expected a number, got {value!r}") from None
     hint = typing.get_origin(hint) or hint
     if isinstance(hint, type) and (not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool)):
-        raise ValueError(f"{name}: expected {hint.__name__}, got {value!r}")
+        raise InputError(f"{name}: expected {hint.__name__}, got {value!r}")
     return value
 
 
 def _literal(hint: Any, value: Any, name: str) -> Any:
     allowed = typing.get_args(hint)
     if value not in allowed:
-        raise ValueError(f"{name}: expected one of {', '.join(map(str, allowed))}, got {value!r}")
+        raise InputError(f"{name}: expected one of {', '.join(map(str, allowed))}, got {value!r}")
     return value
 
 
@@ -115,7 +117,7 @@ def choose(what: str, name: str, choices: Mapping[str, T]) -> T:
     if name not in choices:
         near = get_close_matches(name, choices, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else "."
-        raise ValueError(f"there is no {what} {name!r}{hint} Choices: {', '.join(choices)}")
+        raise InputError(f"there is no {what} {name!r}{hint} Choices: {', '.join(choices)}")
     return choices[name]
 
 

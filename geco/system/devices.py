@@ -6,6 +6,8 @@ from pathlib import Path
 
 import torch
 
+from geco.errors import InputError
+
 
 def choose(name: str) -> torch.device:
     """The device asked for; "auto" is CUDA, else Apple's GPU, else the CPU."""
@@ -15,7 +17,7 @@ def choose(name: str) -> torch.device:
             torch.empty(0, device=device)  # a device that torch knows may still not be on this machine
         except (RuntimeError, AssertionError, NotImplementedError):
             choices = "auto, cpu, cuda, cuda:N or mps"
-            raise ValueError(f"device must be {choices} and be on this machine, got {name!r}") from None
+            raise InputError(f"device must be {choices} and be on this machine, got {name!r}") from None
         return device
     if torch.cuda.is_available():
         return torch.device("cuda")
@@ -26,7 +28,7 @@ def dtype_named(name: str) -> torch.dtype:
     """float32, float16 or bfloat16."""
     dtype = getattr(torch, name, None)
     if dtype not in (torch.float32, torch.float16, torch.bfloat16):
-        raise ValueError(f"dtype must be float32, float16 or bfloat16, got {name!r}")
+        raise InputError(f"dtype must be float32, float16 or bfloat16, got {name!r}")
     return dtype
 
 

@@ -12,6 +12,8 @@ from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 
+from geco.errors import InputError
+
 OPEN = ("datasets", "backbones")  # rooms that other packages may add to
 
 
@@ -29,7 +31,7 @@ def spelled(room: str, name: str) -> str:
     if choice is None:
         near = get_close_matches(wanted, choices, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else "."
-        raise ValueError(f"{room} has no {name!r}{hint} Choices: {', '.join(choices)}")
+        raise InputError(f"{room} has no {name!r}{hint} Choices: {', '.join(choices)}")
     return choice
 
 
@@ -40,7 +42,7 @@ def find(room: str, name: str) -> ModuleType:
         return importlib.import_module(f"geco.{room}.{choice}")
     module = _foreign(room)[choice].load()
     if not isinstance(module, ModuleType):
-        raise ValueError(f"the entry point {choice!r} of geco.{room} must name a module, got {module!r}")
+        raise InputError(f"the entry point {choice!r} of geco.{room} must name a module, got {module!r}")
     return module
 
 

@@ -7,7 +7,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("geco", "torch", "transformers", "peft", "numpy", "accelerate")
+from geco.errors import DISTRIBUTION
+
+PACKAGES = (DISTRIBUTION, "torch", "transformers", "peft", "numpy", "accelerate")
 
 
 def collect(seed: int | None = None) -> dict[str, Any]:

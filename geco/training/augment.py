@@ -14,13 +14,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from geco import geometry
+from geco.errors import InputError, MissingPackageError
 from geco.training.settings import AugmentSettings
 from geco.types import Keypoints, Pair, Size, Skeleton, View
 
 try:
     from kornia import enhance, filters
 except ImportError as error:  # pragma: no cover (kornia is there whenever tests run)
-    raise ImportError("augmentation needs kornia; install it with: pip install 'geco[train]'") from error
+    raise MissingPackageError.of_extra("train", "kornia", what="augmentation") from error
 
 
 CROP_TRIES = 10  # as in other libraries; after them the sides are cut to the image's
@@ -51,7 +52,7 @@ def augment(
 ) -> Pair:
     """The pair with each view altered by a draw of its own; without a mirror table nothing is flipped."""
     if isinstance(pair.skeleton, tuple):
-        raise ValueError("augmentation takes one pair at a time, got a batch; stack the pairs afterwards")
+        raise InputError("augmentation takes one pair at a time, got a batch; stack the pairs afterwards")
     may_flip = pair.table.mirror is not None
     altered = []
     for which, view in enumerate((pair.source, pair.target)):

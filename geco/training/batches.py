@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from geco import images
 from geco.batching import collate
+from geco.errors import InputError
 from geco.images import ImageLimits
 from geco.training import augment
 from geco.training.sampling import EpochSampler, Joint, Key
@@ -63,7 +64,7 @@ class TrainingPairs(Dataset[Pair]):
         if not self.masks:
             view = replace(view, mask=None)
         elif view.mask is None:
-            raise ValueError(f"{dataset}: {view.label} has no foreground mask; {ways_to_masks(dataset)}")
+            raise InputError(f"{dataset}: {view.label} has no foreground mask; {ways_to_masks(dataset)}")
         return images.load_view(view, limits=self.limits)
 
 
@@ -80,14 +81,14 @@ class StepKeys:
 
     def __init__(self, pairs: Joint, config: TrainConfig, *, rank: int = 0, world: int = 1) -> None:
         if config.batch_size % world:
-            raise ValueError(
+            raise InputError(
                 f"batch_size counts the pairs of all processes, expected a multiple of {world}, got {config.batch_size}"
             )
         self.sampler = EpochSampler(pairs, config.sampling, seed=config.seed, rank=rank, world=world)
         self.size = config.batch_size // world
         self.start = 0
         if not len(self.sampler):
-            raise ValueError(f"{world} processes need at least as many pairs, got {len(pairs)}")
+            raise InputError(f"{world} processes need at least as many pairs, got {len(pairs)}")
 
     @property
     def epoch(self) -> int:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from geco import models
+from geco.errors import InputError
 from geco.models import Geco
 from geco.training.settings import TrainConfig
 
@@ -45,7 +46,7 @@ def build(config: TrainConfig) -> Geco:
         _start(model, config.start)
     blocks = transformer_blocks(model)
     if config.unfreeze > len(blocks):
-        raise ValueError(f"unfreeze must be at most {len(blocks)}, the blocks of the encoder, got {config.unfreeze}")
+        raise InputError(f"unfreeze must be at most {len(blocks)}, the blocks of the encoder, got {config.unfreeze}")
     for block in list(blocks)[len(blocks) - config.unfreeze :]:
         block.requires_grad_(True)
     if config.checkpointing:
@@ -58,7 +59,7 @@ def _check_size(size: int, multiple: int) -> None:
     if size % multiple:
         below = size // multiple * multiple
         nearest = [str(side) for side in (below, below + multiple) if side]
-        raise ValueError(
+        raise InputError(
             f"image sides must be multiples of {multiple} for this backbone, got {size}; use {' or '.join(nearest)}"
         )
 
@@ -66,7 +67,7 @@ def _check_size(size: int, multiple: int) -> None:
 def _start(model: Geco, name: str) -> None:
     folder = models.find_adapter(name)
     if folder is None:
-        raise ValueError(f"{name} is no adapter to start from; expected a name, a folder or a hub id of one")
+        raise InputError(f"{name} is no adapter to start from; expected a name, a folder or a hub id of one")
     config = models.adapter_config(folder)
     differences = [
         f"{key} {getattr(config, key)}, not {getattr(model.config, key)}"
@@ -74,7 +75,7 @@ def _start(model: Geco, name: str) -> None:
         if getattr(config, key) != getattr(model.config, key)
     ]
     if differences:
-        raise ValueError(f"{name} is an adapter for another encoder: {'; '.join(differences)}")
+        raise InputError(f"{name} is an adapter for another encoder: {'; '.join(differences)}")
     model.load_adapter(folder)
 
 

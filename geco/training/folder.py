@@ -16,6 +16,7 @@ import torch
 from matplotlib.figure import Figure
 
 from geco import viz
+from geco.errors import FileError, InputError, MissingPackageError
 from geco.system import codec, files, provenance
 from geco.training.settings import FREE, LENGTH, TrainConfig
 
@@ -48,7 +49,7 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             files.try_room(self.path, room)
         except OSError as error:
-            raise OSError(
+            raise FileError(
                 f"{self.path} cannot take the run, which needs {room / 1e6:.0f} MB: {error.strerror}; "
                 "give another --out"
             ) from None
@@ -73,7 +74,7 @@ class RunFolder:
         keys = sorted((written.keys() | values.keys()) - set(apart_from))
         differing = [key for key in keys if written.get(key) != values.get(key)]
         if differing:
-            raise ValueError(
+            raise InputError(
                 f"{self.path} holds a run with another {COMPARED[file]} ({', '.join(differing[:5])} differ); "
                 "give the same command to resume it, or another --out"
             )
@@ -127,7 +128,7 @@ class RunFolder:
         try:
             return torch.load(self.checkpoint_file, map_location="cpu", weights_only=True)
         except Exception as error:  # torch raises half a dozen kinds for a damaged file
-            raise ValueError(
+            raise InputError(
                 f"{self.checkpoint_file} is damaged: {str(error).splitlines()[0][:100]}; delete it to start anew"
             ) from None
 
@@ -165,7 +166,7 @@ def _tensorboard(folder: Path) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
-        raise ImportError("the TensorBoard log needs: pip install tensorboard; or leave it off") from None
+        raise MissingPackageError("the TensorBoard log needs: pip install tensorboard; or leave it off") from None
     return SummaryWriter(str(folder))
 
 

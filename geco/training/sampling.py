@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Int
 
 from geco.data import PairDataset, Pairs
+from geco.errors import InputError
 from geco.training.settings import SamplingSettings
 from geco.types import Pair, View
 
@@ -22,7 +23,7 @@ class Joint(Sequence[Pair]):
 
     def __init__(self, datasets: Datasets) -> None:
         if not any(len(pairs) for pairs in datasets.values()):
-            raise ValueError(f"a training set needs pairs, got none from {', '.join(datasets) or 'no dataset'}")
+            raise InputError(f"a training set needs pairs, got none from {', '.join(datasets) or 'no dataset'}")
         self.datasets = {name: as_dataset(pairs) for name, pairs in datasets.items()}
         self._ends = list(accumulate(len(pairs) for pairs in datasets.values()))
 
@@ -84,7 +85,7 @@ def share(order: Int[np.ndarray, "m"], *, rank: int, world: int) -> Int[np.ndarr
     The last m mod world pairs are left out of this epoch (the next one has another order).
     """
     if not 0 <= rank < world:
-        raise ValueError(f"rank must lie in 0 … world − 1, got rank {rank} of {world}")
+        raise InputError(f"rank must lie in 0 … world − 1, got rank {rank} of {world}")
     return order[: len(order) - len(order) % world][rank::world]
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
+from geco.errors import InputError
 from geco.losses.settings import TERMS, LossSettings
 from geco.models.settings import EncoderConfig
 from geco.system import codec
@@ -38,17 +39,17 @@ class AugmentSettings:
     def __post_init__(self) -> None:
         for name in ("flip", "jitter", "blur", "solarise"):
             if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} is a probability, expected 0 to 1, got {getattr(self, name)}")
+                raise InputError(f"{name} is a probability, expected 0 to 1, got {getattr(self, name)}")
         if not 0 < self.scale[0] <= self.scale[1] <= 1:
-            raise ValueError(
+            raise InputError(
                 f"scale is (smallest, largest) share of the area, expected 0 < a ≤ b ≤ 1, got {self.scale}"
             )
         if not 0 < self.ratio[0] <= self.ratio[1]:
-            raise ValueError(f"ratio is (narrowest, widest), expected 0 < a ≤ b, got {self.ratio}")
+            raise InputError(f"ratio is (narrowest, widest), expected 0 < a ≤ b, got {self.ratio}")
         if not 0 <= self.rotate <= 180:
-            raise ValueError(f"rotate is the largest angle in degrees, expected 0 to 180, got {self.rotate}")
+            raise InputError(f"rotate is the largest angle in degrees, expected 0 to 180, got {self.rotate}")
         if self.kernel % 2 == 0:
-            raise ValueError(f"the blur's kernel has a centre, expected an odd side, got {self.kernel}")
+            raise InputError(f"the blur's kernel has a centre, expected an odd side, got {self.kernel}")
 
 
 @dataclass(frozen=True)
@@ -62,13 +63,13 @@ class SamplingSettings:
 
     def __post_init__(self) -> None:
         if self.per_category is not None and self.per_category < 1:
-            raise ValueError(
+            raise InputError(
                 f"per_category counts pairs, expected 1 or more (or None for all), got {self.per_category}"
             )
         if not 0 <= self.self_pairs <= 1:
-            raise ValueError(f"self_pairs is a share, expected 0 to 1, got {self.self_pairs}")
+            raise InputError(f"self_pairs is a share, expected 0 to 1, got {self.self_pairs}")
         if self.self_points < 1:
-            raise ValueError(f"self_points counts points, expected 1 or more, got {self.self_points}")
+            raise InputError(f"self_points counts points, expected 1 or more, got {self.self_points}")
 
 
 @dataclass(frozen=True)
@@ -114,28 +115,28 @@ class TrainConfig:
         positive = ("epochs", "batch_size", "accumulate", "save_every", "validation_pairs", "learning_rate")
         for name in positive:
             if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
+                raise InputError(f"{name} must be above 0, got {getattr(self, name)}")
         for name in ("steps", "validate_every", "clip"):
             value = getattr(self, name)
             if value is not None and not value > 0:
-                raise ValueError(f"{name} must be above 0, or None, got {value}")
+                raise InputError(f"{name} must be above 0, or None, got {value}")
         for name in ("unfreeze", "workers", "warmup"):
             if getattr(self, name) < 0:
-                raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}")
+                raise InputError(f"{name} must be 0 or more, got {getattr(self, name)}")
         for name, allowed in (
             ("precision", ("no", "bf16", "fp16")),
             ("pairing", ("given", "all")),
             ("schedule", ("constant", "cosine")),
         ):
             if getattr(self, name) not in allowed:
-                raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
+                raise InputError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
         if self.augment.size != self.encoder.size:
-            raise ValueError(
+            raise InputError(
                 f"pairs must leave the loader at the encoder's size, got augment.size {self.augment.size} "
                 f"and encoder.size {self.encoder.size}; change both"
             )
         if self.encoder.lora is None and not self.unfreeze:
-            raise ValueError("nothing to train: give the encoder an adapter (encoder.lora) or unfreeze blocks")
+            raise InputError("nothing to train: give the encoder an adapter (encoder.lora) or unfreeze blocks")
 
     def to_json(self) -> str:
         """The configuration as text; infinity is the word "inf"."""

@@ -10,6 +10,7 @@ from typing import cast
 
 from geco import data
 from geco.data import PairDataset
+from geco.errors import InputError
 from geco.models import Geco
 from geco.training.batches import StepKeys, ways_to_masks
 from geco.training.build import build
@@ -47,7 +48,7 @@ def set_up(
         check_masks(pairs.datasets)
     chosen = {name: _spread(as_dataset(split), config.validation_pairs) for name, split in valid.items() if len(split)}
     if config.calibrate and not chosen:
-        raise ValueError(
+        raise InputError(
             "calibrate finds the threshold on validation pairs, and there are none; add a dataset with a split val, "
             "or set calibrate=false"
         )
@@ -66,7 +67,7 @@ def check_masks(datasets: Mapping[str, PairDataset]) -> None:
     """Refuse datasets some of whose objects have no foreground mask; no file is read."""
     for name, pairs in datasets.items():
         if missing := without_masks(pairs):
-            raise ValueError(
+            raise InputError(
                 f"{name}: {len(missing)} objects have no foreground mask, {missing[0].label} for one; "
                 f"{ways_to_masks(name)}"
             )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from geco import data, masks
 from geco.data import PairDataset
+from geco.errors import InputError
 from geco.training.setup import without_masks
 
 
@@ -31,7 +32,7 @@ def load_splits(
     for source in sources:
         dataset_format = data.find(source.name)
         if "train" not in dataset_format.splits:
-            raise ValueError(f"{dataset_format.name} has no training split, only {', '.join(dataset_format.splits)}")
+            raise InputError(f"{dataset_format.name} has no training split, only {', '.join(dataset_format.splits)}")
         pairs = _load(source, "train", masks=source.masks)
         if needs_masks and source.masks is None:
             pairs = _with_made_masks(pairs, dataset_format.name, tell)
@@ -47,7 +48,7 @@ def load_splits(
 def _load(source: Source, split: str, *, masks: str | Path | None = None) -> PairDataset:
     dataset = data.load(source.name, source.root, split, source.options, masks=masks)
     if not isinstance(dataset, PairDataset):
-        raise ValueError(f"{source.name} has part maps but no pairs of keypoints to train on")
+        raise InputError(f"{source.name} has part maps but no pairs of keypoints to train on")
     return dataset
 
 
@@ -57,7 +58,7 @@ def _with_made_masks(pairs: PairDataset, name: str, tell: Callable[[str], None])
     if not folders or not without_masks(pairs):
         return pairs
     if len(folders) > 1:
-        raise ValueError(
+        raise InputError(
             f"{name}: there are masks in {', '.join(map(str, folders))}; "
             f"choose one of them, like --masks {name}={folders[0]}"
         )

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from geco import batching
+from geco.errors import InputError, MissingPackageError
 from geco.losses import Loss, LossValue
 from geco.training import pairing
 from geco.types import FeatureMap, Pair
@@ -23,10 +24,10 @@ try:
     from accelerate import Accelerator
     from accelerate.utils import gather_object
 except ImportError as error:  # pragma: no cover (accelerate is there whenever tests run)
-    raise ImportError("training needs accelerate; install it with: pip install 'geco[train]'") from error
+    raise MissingPackageError.of_extra("train", "accelerate", what="training") from error
 
 
-class DivergedError(ValueError):
+class DivergedError(InputError):
     """The loss or its gradient is not a number; the weights are still those of the step before."""
 
 

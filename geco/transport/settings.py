@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from geco.errors import InputError
+
 
 @dataclass(frozen=True)
 class TransportSettings:
@@ -24,9 +26,9 @@ class TransportSettings:
     def __post_init__(self) -> None:
         for name in ("lam", "alpha", "beta", "iterations"):
             if not getattr(self, name) > 0:
-                raise ValueError(f"transport.{name} must be above 0, got {getattr(self, name)}")
+                raise InputError(f"transport.{name} must be above 0, got {getattr(self, name)}")
         if not 0 < self.s < 1:
-            raise ValueError(f"transport.s is the mass of the object, expected between 0 and 1, got {self.s}")
+            raise InputError(f"transport.s is the mass of the object, expected between 0 and 1, got {self.s}")
         for name, allowed in (("marginals", ("masks", "uniform")), ("share", ("smoothed", "plain"))):
             if getattr(self, name) not in allowed:
-                raise ValueError(f"transport.{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
+                raise InputError(f"transport.{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")

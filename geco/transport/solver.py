@@ -11,6 +11,7 @@ mass zero takes part in nothing and has no gradient, which is how problems of di
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from geco.errors import InputError
 from geco.transport.iteration import Form, potentials
 from geco.transport.plan import Plan
 from geco.transport.problem import at_least_float32, full_precision, marginals, scores, uniform_marginals
@@ -38,7 +39,7 @@ def sinkhorn(
     """
     if not (lam > 0 and alpha > 0 and beta > 0 and iterations > 0):
         given = f"{lam:g}, {alpha:g}, {beta:g}, {iterations}"
-        raise ValueError(f"λ, α, β and the iterations must be positive, got {given}; see TransportSettings")
+        raise InputError(f"λ, α, β and the iterations must be positive, got {given}; see TransportSettings")
     exponents = 1 / (1 + lam / alpha), 1 / (1 + lam / beta)
     C = at_least_float32(C)
     with full_precision(C):
@@ -75,5 +76,5 @@ def match_plan(
         share = C.new_full((len(C),), visible)
         a, b = (marginals(foreground, share, s=settings.s) for foreground in foregrounds)
     else:
-        raise ValueError('marginals="masks" needs the foreground of both images; give `foregrounds` or use "uniform"')
+        raise InputError('marginals="masks" needs the foreground of both images; give `foregrounds` or use "uniform"')
     return solve(C, a, b, settings)

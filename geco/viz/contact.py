@@ -11,6 +11,7 @@ from PIL import ImageColor, ImageDraw
 from torch import Tensor
 
 from geco import geometry
+from geco.errors import InputError
 from geco.types import View
 from geco.viz import palette
 
@@ -29,7 +30,7 @@ class Tile:
 def contact_sheet(tiles: Sequence[Tile]) -> Pillow.Image:
     """Background dark, the mask's outline yellow, the box white, keypoints green on the mask, red off it."""
     if not tiles:
-        raise ValueError("a contact sheet needs at least one mask to show")
+        raise InputError("a contact sheet needs at least one mask to show")
     columns = min(COLUMNS, len(tiles))
     rows = math.ceil(len(tiles) / columns)
     page = Pillow.new("RGB", (columns * TILE, rows * (TILE + CAPTION)), "white")

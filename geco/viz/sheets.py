@@ -8,6 +8,7 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from geco.errors import InputError
 from geco.viz import canvas
 from geco.viz.canvas import Picture
 from geco.viz.palette import MATCH, QUERY, TWIN
@@ -33,7 +34,7 @@ class Example:
 def sheet(examples: Sequence[Example], *, title: str = "") -> Figure:
     """One row per example: source with query, target with match and twin, heat map with prediction."""
     if not examples:
-        raise ValueError("a sheet needs at least one example")
+        raise InputError("a sheet needs at least one example")
     figure = canvas.figure(7.5, 0.4 + 2.4 * len(examples))
     figure.suptitle(title)
     grid = figure.subplots(len(examples), 3, squeeze=False)

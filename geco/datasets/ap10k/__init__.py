@@ -31,6 +31,7 @@ from geco.data import (
     tolerating,
 )
 from geco.datasets.ap10k.preparation import prepare
+from geco.errors import InputError, MissingFileError
 from geco.types import Skeleton, View
 
 __all__ = ["PROTOCOLS", "PUBLISHED", "SPLITS", "load", "prepare", "variants"]
@@ -61,7 +62,7 @@ def load(
     choose(protocol, PROTOCOLS, what="protocol")
     choose(twins, ("all", "authors"), what="twins")
     if split == "train" and protocol != "intra-species":
-        raise ValueError(f"{protocol} pairs exist for val and test only, got split 'train'")
+        raise InputError(f"{protocol} pairs exist for val and test only, got split 'train'")
     skeleton = published_skeletons("ap10k")["animal"]
     if twins == "authors":
         skeleton = replace(skeleton, twin=_AUTHORS_TWINS)
@@ -95,7 +96,7 @@ def _pair_texts(root: Path, name: str) -> Iterator[tuple[str, str]]:
         for path in sorted(folder.glob("*.json")):
             yield str(path), read_text(path, what="a pair")
     else:
-        raise FileNotFoundError(
+        raise MissingFileError(
             f"{lines}: no such file, and no folder {name} of pair files; "
             f"make them with `geco data prepare ap10k {root}`"
         )
@@ -106,12 +107,12 @@ def _ends(text: str, where: str) -> tuple[tuple[str, str, str], tuple[str, str, 
     try:
         record = json.loads(text)
     except json.JSONDecodeError as error:
-        raise ValueError(f"{where}: not JSON ({error.msg}); expected src_json_path and trg_json_path") from None
+        raise InputError(f"{where}: not JSON ({error.msg}); expected src_json_path and trg_json_path") from None
     ends = []
     for key in ("src_json_path", "trg_json_path"):
         parts = field(record, key, str, where).replace("\\", "/").split("/")
         if len(parts) < 3:
-            raise ValueError(f"{where}: {key} should end in <family>/<species>/<image>.json, got {'/'.join(parts)!r}")
+            raise InputError(f"{where}: {key} should end in <family>/<species>/<image>.json, got {'/'.join(parts)!r}")
         ends.append((parts[-3], parts[-2], parts[-1].removesuffix(".json")))
     return ends[0], ends[1]
 

@@ -14,6 +14,7 @@ from random import Random
 from typing import Any
 
 from geco.data import field, numbers, read_json, read_text
+from geco.errors import InputError
 from geco.system import files
 
 FILES = ("train", "test", "val")  # of split 1, in the order in which the protocol joins them
@@ -94,7 +95,7 @@ def _records(root: Path) -> Iterator[dict[str, Any]]:
             place = f"{path}: annotations[{number}]"
             image, kind = field(record, "image_id", int, place), field(record, "category_id", int, place)
             if image not in images or kind not in kinds:
-                raise ValueError(f"{place}: image {image} or category {kind} is not in the file")
+                raise InputError(f"{place}: image {image} or category {kind} is not in the file")
             field(record, "keypoints", list, place)
             if image not in done:
                 done.add(image)

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from geco.data import choose, hashed_split, matlab, read_text, tolerating
 from geco.datasets.pascal_part.parts import CATEGORIES, part_table
+from geco.errors import InputError, MissingFileError
 from geco.types import Size, Skeleton, View
 
 __all__ = ["CATEGORIES", "PUBLISHED", "SPLITS", "PartViews", "load", "part_table"]
@@ -102,7 +103,7 @@ def _listed(root: Path, split: str, lists: str) -> list[str]:
     if lists == "hash":
         folder = root / "Parts" / "Annotations_Part"
         if not folder.is_dir():
-            raise FileNotFoundError(f"{folder}: no such folder; expected the .mat files of PASCAL-Part")
+            raise MissingFileError(f"{folder}: no such folder; expected the .mat files of PASCAL-Part")
         names = sorted(path.stem for path in folder.glob("*.mat"))
         return [name for name in names if hashed_split(name, {"train": 0.5, "test": 0.5}) == split]
     file = "train.txt" if split == "train" else "val.txt"
@@ -114,7 +115,7 @@ def _listed(root: Path, split: str, lists: str) -> list[str]:
 def _objects(path: Path) -> list[Any]:
     annotation = matlab(path, "anno", structs=True)
     if not hasattr(annotation, "objects"):
-        raise ValueError(f"{path}: anno has no field 'objects'")
+        raise InputError(f"{path}: anno has no field 'objects'")
     return list(np.atleast_1d(annotation.objects))
 
 
@@ -126,13 +127,13 @@ def _single_object(root: Path, name: str) -> _Object | None:
         return None
     for key in ("class", "mask", "parts"):
         if not hasattr(objects[0], key):
-            raise ValueError(f"{path}: the object has no field {key!r}")
+            raise InputError(f"{path}: the object has no field {key!r}")
     image = root / "VOCdevkit" / "VOC2010" / "JPEGImages" / f"{name}.jpg"
     if not image.is_file():
-        raise FileNotFoundError(f"{image}: no such file; {path.name} describes it")
+        raise MissingFileError(f"{image}: no such file; {path.name} describes it")
     category = {"table": "diningtable"}.get(getattr(objects[0], "class"), getattr(objects[0], "class"))
     if category not in CATEGORIES:
-        raise ValueError(f"{path}: class should be one of {', '.join(CATEGORIES)}, got {category!r}")
+        raise InputError(f"{path}: class should be one of {', '.join(CATEGORIES)}, got {category!r}")
     _part_map(objects[0], category, path)
     height, width = objects[0].mask.shape
     return _Object(path, image, category, (height, width))
@@ -157,6 +158,6 @@ def _part_map(annotated: Any, category: str, path: Path) -> Int[Tensor, "h w"]:
     labels = np.zeros(annotated.mask.shape, dtype=np.int64)
     for part in np.atleast_1d(annotated.parts):
         if part.part_name not in names:
-            raise ValueError(f"{path}: a {category} has no part {part.part_name!r}; it has {', '.join(names)}")
+            raise InputError(f"{path}: a {category} has no part {part.part_name!r}; it has {', '.join(names)}")
         np.maximum(labels, part.mask.astype(np.int64) * (names.index(part.part_name) + 1), out=labels)
     return torch.from_numpy(labels)

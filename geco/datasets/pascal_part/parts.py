@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from geco.data import involution
+from geco.errors import InputError
 from geco.types import Skeleton
 
 # "*n" stands for name_1 … name_n. The order is that of the part indices of the release: where several parts
@@ -48,7 +49,7 @@ CATEGORIES = tuple(_PARTS)
 def part_table(category: str) -> Skeleton:
     """Names and left/right counterparts of a category's parts; label i of a part map is names[i − 1]."""
     if category not in _PARTS:
-        raise ValueError(f"PASCAL-Part has no category {category!r}; it has {', '.join(CATEGORIES)}")
+        raise InputError(f"PASCAL-Part has no category {category!r}; it has {', '.join(CATEGORIES)}")
     names = tuple(_names(_PARTS[category]))
     row = {name: i for i, name in enumerate(names)}
     pairs = [(i, row[_right(name)]) for name, i in row.items() if _right(name) in row and _right(name) != name]

@@ -2,6 +2,7 @@
 
 import torch
 
+from geco.errors import InputError
 from geco.evaluation.intervals import bootstrap, interval
 from geco.evaluation.measures import Estimate
 from geco.evaluation.metrics.keypoints import share
@@ -11,18 +12,18 @@ from geco.evaluation.report import Cell, Report, Table
 def compare(first: Report, second: Report, *, resamples: int = 1000, confidence: float = 0.95, seed: int = 0) -> Table:
     """PCK and PGCK of two runs on the same pairs, and their difference with its interval."""
     if first.settings.get("digest") is None or first.settings["digest"] != second.settings.get("digest"):
-        raise ValueError(
+        raise InputError(
             f"{first.label} and {second.label} were not evaluated on the same pairs, so they cannot be paired; "
             "evaluate both on the same data"
         )
     shared = [protocol for protocol in first.samples if protocol in second.samples]
     if not shared:
-        raise ValueError(f"{first.label} and {second.label} share no protocol; evaluate both under the same one")
+        raise InputError(f"{first.label} and {second.label} share no protocol; evaluate both under the same one")
     rows: list[tuple[Cell, ...]] = []
     for protocol in shared:
         runs = [report.samples[protocol] for report in (first, second)]
         if len({(run.get("radius"), *run.get("measures", ())) for run in runs}) > 1 or "measures" not in runs[0]:
-            raise ValueError(
+            raise InputError(
                 f"{first.label} and {second.label} were not counted alike under {protocol}; evaluate both again"
             )
         numerator = torch.tensor([run["numerator"] for run in runs], dtype=torch.float64)

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from geco.errors import InputError
 from geco.evaluation.intervals import bootstrap, bootstrap_detector, interval
 from geco.evaluation.keypoints.journal import Prediction
 from geco.evaluation.measures import Estimate
@@ -156,7 +157,7 @@ def _size(pair: Pair, protocol: Protocol) -> float:
     if protocol.threshold == "image":
         return float(max(pair.target.size))
     if pair.target.box is None:
-        raise ValueError(f"protocol {protocol.name} needs boxes, {pair.target.label} has none; use another protocol")
+        raise InputError(f"protocol {protocol.name} needs boxes, {pair.target.label} has none; use another protocol")
     x0, y0, x1, y1 = pair.target.box.tolist()
     return max(x1 - x0, y1 - y0)
 

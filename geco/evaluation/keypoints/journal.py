@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from geco.errors import InputError, MissingFileError
 from geco.system import files
 from geco.types import PairSequence
 
@@ -77,7 +78,7 @@ def read_predictions(folder: Path, pairs: PairSequence) -> dict[int, Prediction]
     """Predictions of a finished run by number of the pair; another run's pairs are refused."""
     path = folder / "run.json"
     if not path.is_file():
-        raise FileNotFoundError(f"{folder} has no run.json; expected the folder of a run of `geco evaluate keypoints`")
+        raise MissingFileError(f"{folder} has no run.json; expected the folder of a run of `geco evaluate keypoints`")
     about = json.loads(path.read_text(encoding="utf-8"))
     return Journal(folder, about={**about, "pairs": digest(pairs)}).done
 
@@ -102,7 +103,7 @@ def _check(path: Path, about: Mapping[str, Any], *, writes: bool) -> None:
     earlier = json.loads(path.read_text(encoding="utf-8"))
     different = sorted(key for key in current.keys() | earlier.keys() if current.get(key) != earlier.get(key))
     if different:
-        raise ValueError(
+        raise InputError(
             f"{path.parent} holds a run with another {' and '.join(different)}; give another folder, or delete this one"
         )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from geco import matching
+from geco.errors import InputError
 from geco.evaluation.keypoints.journal import Journal, Prediction, digest
 from geco.evaluation.keypoints.summary import summarise
 from geco.evaluation.report import Report
@@ -42,7 +43,7 @@ def run(
     `cache` is a folder of feature maps that outlives the run. Several processes need a folder they all see.
     """
     if not pairs or not protocols:
-        raise ValueError(f"nothing to evaluate: {len(pairs)} pairs under {len(protocols)} protocols")
+        raise InputError(f"nothing to evaluate: {len(pairs)} pairs under {len(protocols)} protocols")
     predictions = predict(
         encoder,
         pairs,
@@ -74,7 +75,7 @@ def predict(
 ) -> dict[int, Prediction]:
     """Predictions of all pairs by their number; what the folder already holds is not computed again."""
     if processes.count > 1 and folder is None:
-        raise ValueError(f"{processes.count} processes need a run folder that all of them see; give one")
+        raise InputError(f"{processes.count} processes need a run folder that all of them see; give one")
     journal = Journal(folder, about={} if folder is None else _about(encoder, pairs, how), process=processes.index)
     processes.wait()  # nobody writes while somebody still reads
     waiting = [index for index in range(len(pairs)) if index not in journal.done]
