@@ -27,6 +27,7 @@ LAYERS = {
     6: ("api",),
     7: ("demo",),
     8: ("cli",),
+    9: ("__main__",),
 }
 LAYER = {room: layer for layer, rooms in LAYERS.items() for room in rooms}
 KNOW_MODELS = {"models", "training", "api", "demo", "cli"}

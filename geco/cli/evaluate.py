@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from geco.cli import _reports
+from geco.cli import _outputs, _reports
 from geco.cli._options import Device, load_model
 from geco.cli._progress import progress_bars
 from geco.errors import InputError
@@ -28,7 +28,9 @@ Models = Annotated[
     list[str] | None,
     typer.Option("--model", "-m", help="Name, run folder or hub id; several times to evaluate several."),
 ]
-Layers = Annotated[str | None, typer.Option(help="Blocks to read, of a bare backbone: 9,10,11,12.")]
+Layers = Annotated[
+    str | None, typer.Option("--layers", "--layer", help="Blocks to read, of a bare backbone: 9,10,11,12.")
+]
 Norm = Annotated[
     bool | None,
     typer.Option(
@@ -37,10 +39,10 @@ Norm = Annotated[
         show_default="the backbone's",
     ),
 ]
-Sizes = Annotated[str | None, typer.Option(help="Sides the images are squashed to: 224,392,518.")]
+Sizes = Annotated[str | None, typer.Option("--sizes", "--size", help="Sides the images are squashed to: 224,392,518.")]
 Out = Annotated[
     Path | None,
-    typer.Option("--out", "-o", help="Run folder: makes the run resumable, gets tables and figures."),
+    _outputs.option("Run folder: makes the run resumable, gets tables and figures."),
 ]
 Cache = Annotated[Path | None, typer.Option(help="Folder of feature maps that outlives the run.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Only this many, spread evenly over the split.")]
@@ -92,6 +94,7 @@ def keypoints(
     from geco.system import Processes
 
     named = protocols_named(tuple(protocol or ("geco",)))
+    out = None if out is None else _outputs.folder(out)
     names = compare or model or (None,)
     pairs = _pairs(data.load(dataset, root, split, settings or (), limit=limit), dataset)
     how = replace(KEYPOINTS, batch_size=batch_size, memory=int(memory * GIGA), seed=seed)
@@ -199,6 +202,7 @@ def parts(
     """
     from geco import data, evaluation
 
+    out = None if out is None else _outputs.folder(out)
     protocol = PartsProtocol(
         unit=unit,  # type: ignore[arg-type]
         train_images=train_images,
