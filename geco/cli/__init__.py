@@ -16,13 +16,12 @@ from rich.text import Text
 
 from geco.cli._options import OptionError
 from geco.cli._terminal import notes
-from geco.errors import GecoError
+from geco.errors import GecoError, brief
 from geco.system import plugins
 
 PANELS = ("Photographs", "Measuring", "Data and training", "About")  # of the help page, from top to bottom
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130  # exit codes; the last is what a shell expects after Ctrl-C
 ANYWHERE = ("--quiet", "--debug")  # options that may stand before or after the command
-LONGEST = 300  # characters of an error that is not ours
 
 # typer brings a click of its own or uses the installed one: the base of its errors is found through one of them.
 UsageMistake = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -117,11 +116,11 @@ def _described(error: Exception) -> str:
         return f"{place}{error.strerror.lower()}; check the path, its permissions and the space left"
     if isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error):
         return "out of memory; use a smaller --size, or fewer images at once"
-    text = f"{type(error).__name__}: {error}"[:LONGEST]
+    text = f"{type(error).__name__}: {error}"[:150]
     return f"unexpected {text}; this is a bug of geco: please report it with what --debug shows"
 
 
 def _say(what: str, text: str, *, style: str = "bold red") -> None:
     quiet, notes.quiet = notes.quiet, False
-    notes.print(Text.assemble((what, style), ": ", " ".join(text.split())))
+    notes.print(Text.assemble((what, style), ": ", brief(text)))
     notes.quiet = quiet
