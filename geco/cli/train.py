@@ -58,8 +58,8 @@ def train(
         list[str] | None,
         typer.Option(
             "--masks",
-            help="Masks of a dataset, name=FOLDER, or name=box for its boxes; the name may be left out if there is "
-            "one dataset.",
+            help="Masks of a dataset, name=FOLDER, name=box for its boxes, or name=own-or-box for boxes where it ships "
+            "no mask; the name may be left out if there is one dataset.",
             show_default="its own, or masks/<dataset>-<maker>",
         ),
     ] = None,

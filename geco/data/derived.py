@@ -95,10 +95,12 @@ def attach_masks(
 ) -> PairDataset | PartDataset:
     """The dataset with the masks of a folder that `geco masks` made, or, if `source` is "box", its boxes as masks.
 
-    A mask or box that is missing is named at once. `keep_own`: only where the dataset ships no mask.
+    A mask or box that is missing is named at once. `keep_own`: only where the dataset ships no mask; "own-or-box" as
+    `source` is "box" with that.
     """
     change: Change
-    if source == "box":
+    if source in ("box", "own-or-box"):
+        keep_own = keep_own or source == "own-or-box"
         change = partial(_boxed, keep_own=keep_own)
         for view in views_of(dataset):
             change(view)

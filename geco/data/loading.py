@@ -27,8 +27,8 @@ def load(
 ) -> PairDataset | PartDataset:
     """A split of a dataset: its pairs or, for part maps, its views.
 
-    `options` are those of the format's loader. `masks`: a folder that `geco masks` made, or "box" for boxes as masks.
-    `limit`: this many entries spread evenly over the split.
+    `options` are those of the format's loader. `masks`: a folder that `geco masks` made, "box" for boxes as masks,
+    or "own-or-box" for boxes where the dataset ships no mask. `limit`: this many entries spread evenly over the split.
     """
     dataset_format, root = find(name), Path(root)
     name = dataset_format.name
