@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Shaped, UInt8
+from jaxtyping import Bool, Float, Int, Shaped, UInt8
 from PIL import Image as Pillow
 from PIL import ImageOps, UnidentifiedImageError
 from torch import Tensor
@@ -61,14 +61,15 @@ def size_of(path: str | Path) -> Size:
 
 def read_mask(mask: MaskFile, *, limits: ImageLimits = ImageLimits()) -> Bool[Tensor, "h w"]:
     """Foreground pixels of a mask file."""
-    with _opened(mask.path, str(mask.path)) as opened:
-        _check_size(opened.size, str(mask.path), limits)
-        with _decoding(str(mask.path)):
-            values = np.array(opened)
-    values = values if values.ndim == 2 else values[..., 0]
+    values = _values(mask.path, limits)
     if values.dtype == np.bool_:
         return torch.from_numpy(values)
     return torch.from_numpy(values >= 128 if mask.label is None else values == mask.label)
+
+
+def read_labels(path: Path, *, limits: ImageLimits = ImageLimits()) -> Int[Tensor, "h w"]:
+    """Pixel values of a file of labels, such as classes or objects: palette indices or grey values, not colours."""
+    return torch.from_numpy(_values(path, limits).astype(np.int64))
 
 
 def read_view(view: View, *, limits: ImageLimits = ImageLimits()) -> UInt8[Tensor, "3 h w"] | Float[Tensor, "3 h w"]:
@@ -209,6 +210,15 @@ def _from_tensor(tensor: Tensor) -> UInt8[Tensor, "3 h w"]:
 def _within(pixels: UInt8[Tensor, "3 h w"], name: str, limits: ImageLimits) -> UInt8[Tensor, "3 h w"]:
     _check_size((pixels.shape[2], pixels.shape[1]), name, limits)
     return pixels
+
+
+def _values(path: Path, limits: ImageLimits) -> np.ndarray:
+    """The first channel of an image file as it is stored."""
+    with _opened(path, str(path)) as opened:
+        _check_size(opened.size, str(path), limits)
+        with _decoding(str(path)):
+            values = np.array(opened)
+    return values if values.ndim == 2 else values[..., 0]
 
 
 def _check_size(size: tuple[int, int], name: str, limits: ImageLimits) -> None:

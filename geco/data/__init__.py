@@ -6,6 +6,7 @@ from geco.system import lazy
 
 if TYPE_CHECKING:
     from geco.data import audit
+    from geco.data.benchmarks import benchmark_lists, benchmark_photographs
     from geco.data.contract import DatasetFormat, PairDataset, PartDataset, find, names, views_of
     from geco.data.derived import attach_masks, spread
     from geco.data.loading import EmptySplitError, load
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         read_json,
         read_rows,
         read_text,
+        read_xml,
         squared,
         tolerating,
     )

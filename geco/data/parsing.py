@@ -2,12 +2,14 @@
 
 import hashlib
 import json
+import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import torch
 from jaxtyping import Float
@@ -72,6 +74,21 @@ def read_json(path: Path, *, what: str) -> Any:
         return json.loads(read_text(path, what=what))
     except json.JSONDecodeError as error:
         raise InputError(f"{path}:{error.lineno}: not JSON ({error.msg}); expected {what}") from None
+
+
+def read_xml(path: Path, *, what: str) -> ElementTree.Element:
+    """The root of an XML file, or one line that names the file, the line and what was expected.
+
+    Annotations define no document type. A file that does is refused unparsed: entities can expand without end.
+    """
+    text = read_text(path, what=what)
+    if re.search("<!(DOCTYPE|ENTITY)", text):
+        raise InputError(f"{path}: defines a document type or entities, which are not read; expected {what}")
+    try:
+        return ElementTree.fromstring(text)
+    except ElementTree.ParseError as error:
+        reason = str(error).partition(":")[0]
+        raise InputError(f"{path}:{error.position[0]}: not XML ({reason}); expected {what}") from None
 
 
 def read_rows(path: Path, *columns: str) -> Iterator[tuple[str, list[str]]]:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -27,6 +28,7 @@ from geco.data import (
     VOC_CLASSES,
     PairBuilder,
     Pairs,
+    benchmark_photographs,
     choose,
     keypoints,
     mask_file,
@@ -45,16 +47,25 @@ _COLUMNS = ("source_image", "target_image", "class")
 _POINTS = ("XA", "YA", "XB", "YB")
 
 
-def load(root: str | Path, split: str, *, masks: str | Path | None = None, faults: list[str] | None = None) -> Pairs:
+def load(
+    root: str | Path,
+    split: str,
+    *,
+    masks: str | Path | None = None,
+    spare_benchmarks: bool = True,
+    faults: list[str] | None = None,
+) -> Pairs:
     """Pairs in the order of the csv file; one photograph has the same name in all its pairs.
 
-    `masks`: a folder of VOC class masks, `<image>.png`. `faults`: collects what is wrong and leaves those
-    pairs out, instead of raising.
+    `masks`: a folder of VOC class masks, `<image>.png`. `spare_benchmarks`: the training split leaves out pairs
+    with a photograph that a validation or test list has, of this or another dataset (`data.benchmark_lists`).
+    `faults`: collects what is wrong and leaves those pairs out, instead of raising.
     """
     root = Path(root)
     choose(split, SPLITS, what="split")
     root = root / "PF-dataset-PASCAL" if (root / "PF-dataset-PASCAL").is_dir() else root
     builder = PairBuilder(partial(_view, root, Path(masks) if masks else None), faults)
+    spared = benchmark_photographs() if split == "train" and spare_benchmarks else frozenset()
     with tolerating(faults):
         for where, cells in _rows(root / f"{split}_pairs_pf_pascal.csv"):
             with tolerating(faults):
@@ -65,8 +76,14 @@ def load(root: str | Path, split: str, *, masks: str | Path | None = None, fault
                     (category, Path(cells[image]).name, flip, cells.get(x, ""), cells.get(y, ""))
                     for image, x, y in (("source_image", "XA", "YA"), ("target_image", "XB", "YB"))
                 )
-                builder.add(source, target, category)
+                if spared.isdisjoint(Path(cells[image]).stem for image in ("source_image", "target_image")):
+                    builder.add(source, target, category)
     return builder.pairs()
+
+
+def variants(split: str) -> list[dict[str, Any]]:
+    """A check counts all that was published."""
+    return [{"spare_benchmarks": False}]
 
 
 # --- the table --------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ hidden in one image is what the bin learns from. So only the names of the pair f
 import re
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -19,6 +20,7 @@ from geco.data import (
     VOC_CLASSES,
     PairBuilder,
     Pairs,
+    benchmark_photographs,
     choose,
     field,
     keypoints,
@@ -67,13 +69,15 @@ def load(
     *,
     layout: str = "large",
     masks: str | Path | None = None,
+    spare_benchmarks: bool = True,
     faults: list[str] | None = None,
 ) -> Pairs:
     """Pairs in the order of the layout file.
 
     `masks`: a folder of VOC class masks, `<image>.png` or `<category>/<image>.png`; without it
-    root/Segmentation, if there is one. `faults`: collects what is wrong and leaves those pairs out, instead
-    of raising.
+    root/Segmentation, if there is one. `spare_benchmarks`: the training split leaves out pairs with a photograph
+    that a validation or test list has, of this or another dataset (`data.benchmark_lists`). `faults`: collects
+    what is wrong and leaves those pairs out, instead of raising.
     """
     root = Path(root)
     folder = "trn" if choose(split, (*SPLITS, "trn"), what="split") == "train" else split
@@ -81,11 +85,18 @@ def load(
     own_masks = root / "Segmentation"
     mask_folder = Path(masks) if masks else own_masks if own_masks.is_dir() else None
     builder = PairBuilder(partial(_view, root, mask_folder), faults)
+    spared = benchmark_photographs() if folder == "trn" and spare_benchmarks else frozenset()
     for where, name in _pair_names(root, folder, layout):
         with tolerating(faults):
             source, target, category = _parse_name(name, where)
-            builder.add((category, source), (category, target), category, published_skeletons("spair")[category])
+            if spared.isdisjoint((source, target)):
+                builder.add((category, source), (category, target), category, published_skeletons("spair")[category])
     return builder.pairs()
+
+
+def variants(split: str) -> list[dict[str, Any]]:
+    """A check counts all that was published."""
+    return [{"spare_benchmarks": False}]
 
 
 def _pair_names(root: Path, folder: str, layout: str) -> list[tuple[str, str]]:

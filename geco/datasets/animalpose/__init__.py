@@ -21,6 +21,7 @@ from geco import geometry, images
 from geco.data import (
     PIXEL_CENTRE,
     Pairs,
+    benchmark_photographs,
     choose,
     draw,
     field,
@@ -54,6 +55,7 @@ def load(
     n_pairs: int | None = None,
     seed: int = 0,
     species: str = "same",
+    category: str = "pair",
     crop: str = "none",
     margin: float = 0.1,
     min_keypoints: int = 3,
@@ -62,16 +64,21 @@ def load(
     min_on_mask: float = 0.0,
     exclude: str | Path | None = None,
     photographs: str = "all",
+    spare_benchmarks: bool = True,
     only: str = "",
     without: str = "",
     faults: list[str] | None = None,
 ) -> Pairs:
     """Pairs of animals in different photographs, of the same species or (`species="any"`) of any.
 
+    The category of a pair is its species, or "animal" with `species="any"`; with `category="source"` it is always the
+    species of its source, so that each species is sampled as much as any other although pairs mix them.
     `crop="square"` shows only a square around each animal's box and a margin (a share of the box). Left out
     are animals with fewer than `min_keypoints` visible, a box whose longer side is below `min_box` pixels, or
     less than `min_on_mask` of the visible keypoints on the mask (reads every mask), and the photographs that
-    the file `exclude` names (one per line); with `photographs="listed"` also all that our lists do not name.
+    the file `exclude` names (one per line); with `photographs="listed"` also all that our lists do not name. With
+    `spare_benchmarks` the training split leaves out what a validation or test list of another dataset has
+    (`data.benchmark_lists`).
     `only` and `without` name keypoints (commas in between) that are kept or left out, as if nobody had
     annotated the others; all counts above are of those kept, and no more of them are asked for than there are.
     `faults`: collects what is wrong and leaves it out.
@@ -79,6 +86,7 @@ def load(
     root = Path(root)
     choose(split, SPLITS, what="split")
     choose(species, ("same", "any"), what="species")
+    choose(category, ("pair", "source"), what="category")
     choose(crop, ("none", "square"), what="crop")
     choose(photographs, ("all", "listed"), what="photographs")
     whole = published_skeletons("animalpose")["animal"]
@@ -86,6 +94,7 @@ def load(
     skeleton = subset(whole, rows)
     min_keypoints, min_shared = min(min_keypoints, len(rows)), min(min_shared, len(rows))
     unwanted = _names(Path(exclude)) if exclude else set()
+    unwanted |= benchmark_photographs() if split == "train" and spare_benchmarks else frozenset()
     views: list[View] = []
     kinds: list[str] = []
     with tolerating(faults):
@@ -101,8 +110,14 @@ def load(
     groups = [range(len(views))] if species == "any" else [_where(kinds, kind) for kind in sorted(set(kinds))]
     count = N_PAIRS[split] if n_pairs is None else n_pairs
     pairs = draw(groups, count=count, seed=seed, fits=sharing(views, shared=min_shared))
-    categories = ["animal" if species == "any" else kinds[i] for i, _ in pairs]
+    mixed = species == "any" and category == "pair"
+    categories = ["animal" if mixed else kinds[i] for i, _ in pairs]
     return Pairs(tuple(views), pairs, categories, [skeleton] * len(pairs))
+
+
+def variants(split: str) -> list[dict[str, Any]]:
+    """A check counts all that was published."""
+    return [{"spare_benchmarks": False}]
 
 
 @cache
