@@ -5,11 +5,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from geco import geometry, matching, models, propagation
+from geco import checks, geometry, matching, models, propagation
 from geco.errors import InputError
 from geco.images import Readable
 from geco.matching.settings import MatchSettings
@@ -40,7 +41,8 @@ def transfer(
     """Where points (x, y) of the source image lie in the target image, how sure, and whether they are visible there."""
     encoder = _encoder(model)
     start, end = _maps(encoder, source, target)
-    return matching.transfer(start, end, as_points(points, start.size), settings or match_settings(encoder))
+    xy = as_points(points, start.size).to(start.values.device)
+    return matching.transfer(start, end, xy, settings or match_settings(encoder))
 
 
 def match(
@@ -71,8 +73,10 @@ def heatmap(
     encoder = _encoder(model)
     settings = settings or match_settings(encoder)
     start, end = _maps(encoder, source, target)
-    query = matching.queries(start, as_points([point], start.size), settings)
-    return matching.score_maps(query, matching.prepare(end, settings))[0]
+    query = matching.queries(start, as_points([point], start.size).to(start.values.device), settings)
+    scores = matching.score_maps(query, matching.prepare(end, settings))[0]
+    matching.check_finite(scores)
+    return scores
 
 
 def features(image: Readable, *, model: Model = None) -> FeatureMap:
@@ -91,11 +95,10 @@ def label(
 
 
 def as_points(points: Points, size: Size) -> Float[Tensor, "k 2"]:
-    """Points as a tensor, checked to be (x, y) inside an image of `size`."""
-    try:
-        xy = torch.as_tensor(points, dtype=torch.float32)
-    except (TypeError, ValueError):
-        raise InputError(f"points must be pairs of numbers (x, y), got {points!r}") from None
+    """Points as a tensor (k, 2), checked to be (x, y) inside an image of `size`; an empty list has none."""
+    xy = _numbers(points)
+    if not xy.numel() and xy.ndim == 1:
+        return xy.reshape(0, 2)
     if xy.ndim != 2 or xy.shape[-1] != 2:
         raise InputError(f"points must be a list of (x, y), shape (k, 2), got shape {tuple(xy.shape)}")
     outside = ~geometry.inside(xy, size=size)  # NaN compares as outside
@@ -106,6 +109,21 @@ def as_points(points: Points, size: Size) -> Float[Tensor, "k 2"]:
             f"point {row + 1} is ({x:g}, {y:g}), outside the source image of {size[1]}×{size[0]} (width×height) pixels"
         )
     return xy
+
+
+def _numbers(points: Points) -> Tensor:
+    """Points as floating point numbers; not those of truth values, text or tensors without content."""
+    if isinstance(points, Tensor):
+        if points.is_complex() or points.dtype == torch.bool or points.layout != torch.strided or points.is_meta:
+            raise InputError(f"points must be pairs of numbers (x, y), got a tensor of {points.dtype}")
+        return points.detach().to(torch.float32)
+    try:
+        given = np.asarray(points)
+    except Exception:  # of all kinds, by what the points are instead
+        given = np.empty((), dtype=object)
+    if given.dtype.kind not in "iuf" or given.dtype.itemsize > 8:
+        raise InputError(f"points must be pairs of numbers (x, y), got {checks.shown(points)}")
+    return torch.from_numpy(given.astype(np.float64)).to(torch.float32)
 
 
 def match_settings(encoder: Encoder, *, threshold: float | None = None, **changes: Any) -> MatchSettings:

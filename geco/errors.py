@@ -10,9 +10,10 @@ LONGEST_WORD = 120  # a path may be longer, but its ends tell which one it is
 
 
 def brief(text: str) -> str:
-    """The text as one line of bounded length; of what is too long, the middle is left out."""
+    """The text as one printable line of bounded length; of what is too long, the middle is left out."""
     line = " ".join(_elided(word, LONGEST_WORD) for word in text.split())
-    return _elided(line, LONGEST)
+    printable = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+    return _elided(printable, LONGEST)
 
 
 def _elided(text: str, longest: int) -> str:

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
+from geco import checks
 from geco.errors import InputError
 
 Size = tuple[int, int]  # (height, width)
@@ -61,13 +62,20 @@ class Keypoints:
 class MaskFile:
     """Where a foreground mask lies on disk and which of its pixel values mean foreground.
 
-    `label=None`: first channel ≥ 128 (votes or grey masks); otherwise the pixels equal to `label` (class masks).
+    `label` given (class masks): the pixels equal to it. Without one (votes or grey masks), values of at least half of
+    the scale: 128 of 255; 0.5 of 1, in files that hold nothing above 1; 32768 of 65535, in those with values above 255.
+    The values are the alpha channel, if there is one that is not the same everywhere (cut-outs); else the first
+    channel: indices of a palette, but the colours of one that is only black and white.
     `whole`: it covers the whole image file, of which a view may show only a window; otherwise just that window.
     """
 
     path: Path
     label: int | None = None
     whole: bool = True
+
+    def __post_init__(self) -> None:
+        if self.label is not None:
+            checks.whole(self.label, "the label of a mask", least=0)
 
 
 @dataclass(frozen=True)

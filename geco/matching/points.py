@@ -6,7 +6,7 @@ from torch import Tensor
 
 from geco import geometry, transport
 from geco.errors import InputError
-from geco.matching.scorer import Target, prepare, queries, score_maps, unbatched
+from geco.matching.scorer import Target, check_alike, check_finite, prepare, queries, score_maps, unbatched
 from geco.matching.settings import MatchSettings
 from geco.transport.settings import TransportSettings
 from geco.types import FeatureMap, Matches
@@ -36,6 +36,7 @@ def transfer(
     step = max(1, CHUNK // (ready.size[0] * ready.size[1]))
     chunks = [_best(score_maps(some, ready), ready, settings) for some in descriptors.split(step)]
     place, score = (torch.cat(column) for column in zip(*chunks, strict=True))
+    check_finite(score)
     place = geometry.resize_points(place, size=ready.size, to=ready.image_size).to(points.dtype)
     return Matches(points, place, score, score >= settings.threshold)
 
@@ -54,6 +55,8 @@ def _by_transport(
     if isinstance(target, Target):
         raise InputError("transport weighs both whole images; give the target's FeatureMap, not a prepared Target")
     first, second = unbatched(source), unbatched(target)
+    check_alike(first.values, second.values, channels=(len(first.values), len(second.values)))
+    check_finite(first.values.sum() + second.values.sum())
     plan = transport.match_plan(
         _one_sample(first.unit()),
         _one_sample(second.unit()),
