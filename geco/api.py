@@ -40,9 +40,10 @@ def transfer(
 ) -> Matches:
     """Where points (x, y) of the source image lie in the target image, how sure, and whether they are visible there."""
     encoder = _encoder(model)
+    settings = _settings(encoder, settings)
     start, end = _maps(encoder, source, target)
     xy = as_points(points, start.size).to(start.values.device)
-    return matching.transfer(start, end, xy, settings or match_settings(encoder))
+    return matching.transfer(start, end, xy, settings)
 
 
 def match(
@@ -57,8 +58,9 @@ def match(
     if points is not None:
         return transfer(source, target, points, model=model, settings=settings)
     encoder = _encoder(model)
+    settings = _settings(encoder, settings)
     start, end = _maps(encoder, source, target)
-    return matching.mutual(start, end, settings or match_settings(encoder))
+    return matching.mutual(start, end, settings)
 
 
 def heatmap(
@@ -71,7 +73,7 @@ def heatmap(
 ) -> Float[Tensor, "h w"]:
     """Similarity of every target pixel to one point of the source image."""
     encoder = _encoder(model)
-    settings = settings or match_settings(encoder)
+    settings = _settings(encoder, settings)
     start, end = _maps(encoder, source, target)
     query = matching.queries(start, as_points([point], start.size).to(start.values.device), settings)
     scores = matching.score_maps(query, matching.prepare(end, settings))[0]
@@ -89,7 +91,8 @@ def label(
 ) -> Iterator[Int[Tensor, "_ _"]]:
     """Part labels of new images, one map (height, width) after the other, from a few images whose parts are labelled.
 
-    `labelled` are pairs of an image and its label map, in which 0 is background and i is part i.
+    `labelled` are pairs of an image and its label map, in which 0 is background and i is part i; at least one map
+    must show a part.
     """
     return propagation.label(_encoder(model), labelled, pictures)
 
@@ -138,7 +141,17 @@ def _maps(encoder: Encoder, *seen: Seen) -> list[FeatureMap]:
 
 
 def _encoder(model: Model) -> Encoder:
-    return _loaded(model) if model is None or isinstance(model, str | Path) else model
+    if model is None or isinstance(model, str | Path):
+        return _loaded(model)
+    if not isinstance(model, Encoder):
+        raise InputError(f"model must be what geco.load returns, or what it takes, got {checks.shown(model)}")
+    return model
+
+
+def _settings(encoder: Encoder, settings: MatchSettings | None) -> MatchSettings:
+    if settings is not None and not isinstance(settings, MatchSettings):
+        raise InputError(f"settings must be MatchSettings, got {checks.shown(settings)}")
+    return settings or match_settings(encoder)
 
 
 @lru_cache(maxsize=1)

@@ -69,7 +69,7 @@ def read_mask(mask: MaskFile, *, limits: ImageLimits = ImageLimits()) -> Bool[Te
     """Foreground pixels of a mask file, by the rules of `MaskFile`."""
     name = str(mask.path)
     with decoding.opened(mask.path, name, what="a mask") as opened:
-        _check_size(opened.size, name, limits)
+        check_size(opened.size, name, limits)
         foreground = _labelled(opened, mask.label, name) if mask.label is not None else _foreground(opened, name)
     return torch.from_numpy(np.ascontiguousarray(foreground))
 
@@ -113,7 +113,7 @@ def _is_black_and_white(opened: Pillow.Image, values: np.ndarray) -> bool:
 def read_labels(path: Path, *, limits: ImageLimits = ImageLimits()) -> Int[Tensor, "h w"]:
     """Pixel values of a file of labels, such as classes or objects: palette indices or grey values, not colours."""
     with decoding.opened(path, str(path), what="an image of labels") as opened:
-        _check_size(opened.size, str(path), limits)
+        check_size(opened.size, str(path), limits)
         values = np.array(opened)
     return torch.from_numpy((values if values.ndim == 2 else values[..., 0]).astype(np.int64))
 
@@ -172,7 +172,7 @@ def prepare(image: Image, to: Size, *, mode: str = "bilinear") -> Float[Tensor, 
 
 
 def _from_pillow(opened: Pillow.Image, name: str, limits: ImageLimits) -> UInt8[Tensor, "3 h w"]:
-    _check_size(opened.size, name, limits)
+    check_size(opened.size, name, limits)
     return torch.from_numpy(np.array(decoding.upright(opened, name))).permute(2, 0, 1).contiguous()
 
 
@@ -220,20 +220,12 @@ def _from_tensor(tensor: Tensor) -> UInt8[Tensor, "3 h w"]:
 
 
 def _within(pixels: UInt8[Tensor, "3 h w"], name: str, limits: ImageLimits) -> UInt8[Tensor, "3 h w"]:
-    _check_size((pixels.shape[2], pixels.shape[1]), name, limits)
+    check_size((pixels.shape[2], pixels.shape[1]), name, limits)
     return pixels
 
 
-def _values(path: Path, limits: ImageLimits) -> np.ndarray:
-    """The first channel of an image file as it is stored."""
-    with _opened(path, str(path)) as opened:
-        _check_size(opened.size, str(path), limits)
-        with _decoding(str(path)):
-            values = np.array(opened)
-    return values if values.ndim == 2 else values[..., 0]
-
-
-def _check_size(size: tuple[int, int], name: str, limits: ImageLimits) -> None:
+def check_size(size: tuple[int, int], name: str, limits: ImageLimits) -> None:
+    """Raise if an image of (width, height), as Pillow says it, is beyond the limits."""
     width, height = size
     if min(width, height) < limits.shortest_side:
         raise InputError(

@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from geco import geometry, images
+from geco import checks, geometry, images
 from geco.data import (
     MATLAB_CENTRE,
     VOC_CLASSES,
@@ -32,8 +32,9 @@ from geco.data import (
     choose,
     keypoints,
     mask_file,
-    matlab,
+    matrix,
     number,
+    numbers,
     read_text,
     tolerating,
 )
@@ -92,20 +93,25 @@ def variants(split: str) -> list[dict[str, Any]]:
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
     """(where it stands, cells by column) of each pair."""
     reader = csv.DictReader(read_text(path, what="a table source_image,target_image,class,…").splitlines())
-    columns = reader.fieldnames or ()
-    for column in _COLUMNS:
-        if column not in columns:
-            raise InputError(f"{path}:1: column {column!r} is missing; found {', '.join(columns) or 'nothing'}")
-    for cells in reader:
-        yield f"{path}:{reader.line_num}", cells
+    try:
+        columns = reader.fieldnames or ()
+        for column in _COLUMNS:
+            if column not in columns:
+                raise InputError(
+                    f"{path}:1: column {column!r} is missing; found {', '.join(columns)[:80] or 'nothing'}"
+                )
+        for cells in reader:
+            yield f"{path}:{reader.line_num}", cells
+    except csv.Error as error:
+        raise InputError(f"{path}:{reader.line_num}: not a table ({error}); get the file again") from None
 
 
 def _category(cells: dict[str, str], where: str) -> str:
     if None in cells or None in cells.values():
         raise InputError(f"{where}: expected {len(cells)} cells ({', '.join(map(str, cells))}); is the line cut short?")
     kind = cells["class"].strip()
-    if not kind.isdigit() or not 1 <= int(kind) <= len(VOC_CLASSES):
-        raise InputError(f"{where}: class should be a number from 1 to {len(VOC_CLASSES)}, got {kind!r}")
+    if not kind.isdecimal() or not 1 <= int(kind[:9]) <= len(VOC_CLASSES):
+        raise InputError(f"{where}: class should be a number from 1 to {len(VOC_CLASSES)}, got {checks.shown(kind)}")
     return VOC_CLASSES[int(kind) - 1]
 
 
@@ -127,10 +133,10 @@ def _view(root: Path, masks: Path | None, category: str, file: str, flip: str, x
     The box is the .mat file's; where there is only the csv, the extent of its points.
     """
     path = root / "JPEGImages" / file
-    if not path.is_file():
+    if not checks.is_file(path):
         raise MissingFileError(f"{path}: no such file; the list of pairs names it")
     size = images.size_of(path)
-    has_annotation = _annotation(root, category, file).is_file()
+    has_annotation = checks.is_file(_annotation(root, category, file))
     if x:
         xy = list(zip(map(float, x.split(";")), map(float, y.split(";")), strict=True))
         # Marked in MATLAB, where the centre of the first pixel is (1, 1).
@@ -154,11 +160,15 @@ def _annotation(root: Path, category: str, file: str) -> Path:
 def _marked(root: Path, category: str, file: str) -> tuple[Keypoints, Float[Tensor, "4"]]:
     """All points of the image's class, those not marked in this image invisible, and its box."""
     path = _annotation(root, category, file)
-    rows, box = matlab(path, "kps"), matlab(path, "bbox")
+    rows, box = matrix(path, "kps"), matrix(path, "bbox")
     if rows.ndim != 2 or rows.shape[1] != 2 or box.size != 4:
         raise InputError(f"{path}: expected kps n×2 and bbox 1×4, got {rows.shape} and {box.shape}")
     visible = [bool(marked) for marked in (rows == rows).all(1)]  # NaN: not marked in this image
-    return keypoints(rows.tolist(), visible, shift=MATLAB_CENTRE), torch.tensor(box.reshape(4).tolist())
+    corners = numbers(box.reshape(4).tolist(), 4, f"{path}: bbox", form="[x0, y0, x1, y1]")
+    for row, marked in zip(rows.tolist(), visible, strict=True):
+        if marked:
+            numbers(row, 2, f"{path}: kps", form="[x, y] or NaN")
+    return keypoints(rows.tolist(), visible, shift=MATLAB_CENTRE), torch.tensor(corners)
 
 
 def _mirrored(view: View, box: Float[Tensor, "4"]) -> View:

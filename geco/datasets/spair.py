@@ -13,16 +13,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from geco.data import (
     PIXEL_CENTRE,
     VOC_CLASSES,
     PairBuilder,
     Pairs,
     benchmark_photographs,
+    box_on,
     choose,
     field,
+    image_size,
     keypoints,
     locate,
     mask_file,
@@ -122,7 +122,7 @@ def _view(root: Path, masks: Path | None, category: str, image: str) -> View:
     record = read_json(path, what="an SPair-71k image annotation")
     where = str(path)
     points = field(record, "kps", dict, where)
-    size = (field(record, "image_height", int, where), field(record, "image_width", int, where))
+    size = image_size(field(record, "image_height", int, where), field(record, "image_width", int, where), where)
     xy, visible = [], []
     for index in range(len(published_skeletons("spair")[category])):
         point = points.get(str(index))  # null: not visible in this image
@@ -135,7 +135,7 @@ def _view(root: Path, masks: Path | None, category: str, image: str) -> View:
         # Clicks on whole pixels, counted from 0. Some lie outside the box; the benchmark scores them too.
         keypoints(xy, visible, shift=PIXEL_CENTRE),
         # The box stays as written: published thresholds are shares of its x1 − x0 and y1 − y0.
-        torch.tensor(box),
+        box_on(size, box, f"{where}: bndbox"),
         mask_file(masks, f"{category}/{image}.png", f"{image}.png", label=VOC_CLASSES.index(category) + 1),
         name=image,
     )

@@ -15,13 +15,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from geco import geometry, images
+from geco import checks, geometry, images
 from geco.data import (
     PIXEL_CENTRE,
     Pairs,
     benchmark_photographs,
+    box_on,
     choose,
     draw,
     field,
@@ -92,13 +91,15 @@ def load(
     whole = published_skeletons("animalpose")["animal"]
     rows = rows_named(whole, only=only, without=without)
     skeleton = subset(whole, rows)
+    checks.whole(min_keypoints, "min_keypoints", least=0)
+    checks.whole(min_shared, "min_shared", least=0)
     min_keypoints, min_shared = min(min_keypoints, len(rows)), min(min_shared, len(rows))
     unwanted = _names(Path(exclude)) if exclude else set()
     unwanted |= benchmark_photographs() if split == "train" and spare_benchmarks else frozenset()
     views: list[View] = []
     kinds: list[str] = []
     with tolerating(faults):
-        for where, file, kind, record in _records(root, split):
+        for where, file, kind, record in _records(root, split, faults):
             if Path(file).stem in unwanted or (photographs == "listed" and file not in listed()):
                 continue
             with tolerating(faults):
@@ -127,7 +128,7 @@ def listed() -> dict[str, str]:
     return {file: split for split, names in lists.items() for file in names}
 
 
-def _records(root: Path, split: str) -> Iterator[tuple[str, str, str, Any]]:
+def _records(root: Path, split: str, faults: list[str] | None) -> Iterator[tuple[str, str, str, Any]]:
     """(where it stands, image file, species, annotation) of the animals of a split, in the file's order."""
     path = root / "keypoints.json"
     content = read_json(path, what="the annotations of Animal-Pose")
@@ -138,18 +139,20 @@ def _records(root: Path, split: str) -> Iterator[tuple[str, str, str, Any]]:
     }
     for number, record in enumerate(field(content, "annotations", list, str(path))):
         where = f"{path}: annotations[{number}]"
-        image, kind = str(field(record, "image_id", int, where)), field(record, "category_id", int, where)
-        if image not in photographs:
-            raise InputError(f"{where}: image_id {image} is not among the file's images")
-        if kind not in kinds:
-            raise InputError(f"{where}: category_id {kind} is not among the file's categories")
-        if hashed_split(photographs[image], SHARES) == split:
-            yield where, photographs[image], kinds[kind], record
+        with tolerating(faults):
+            image, kind = checks.shown(field(record, "image_id", int, where)), field(record, "category_id", int, where)
+            if image not in photographs:
+                raise InputError(f"{where}: image_id {image} is not among the file's images")
+            if kind not in kinds:
+                raise InputError(f"{where}: category_id {checks.shown(kind)} is not among the file's categories")
+            file = field(photographs, image, str, f"{path}: images")
+            if hashed_split(file, SHARES) == split:
+                yield where, file, kinds[kind], record
 
 
 def _view(root: Path, file: str, record: Any, where: str, rows: Sequence[int]) -> View:
     path = root / "images" / file
-    if not path.is_file():
+    if not checks.is_file(path):
         raise MissingFileError(f"{path}: no such file; {where} needs it")
     size = images.size_of(path)
     points = on_image(_keypoints(field(record, "keypoints", list, where), where), size)
@@ -158,7 +161,7 @@ def _view(root: Path, file: str, record: Any, where: str, rows: Sequence[int]) -
         path,
         size,
         Keypoints(points.xy[rows], points.visible[rows]),
-        torch.tensor(box),
+        box_on(size, box, f"{where}: bbox"),
         _mask(root, record.get("mask"), where),
         name=Path(file).stem,
     )
@@ -173,9 +176,11 @@ def _keypoints(rows: list[Any], where: str) -> Keypoints:
     return keypoints([p[:2] for p in points], [p[2] > 0 for p in points], shift=PIXEL_CENTRE)
 
 
-def _mask(root: Path, name: str | None, where: str) -> MaskFile | None:
+def _mask(root: Path, name: Any, where: str) -> MaskFile | None:
     if name is None:
         return None
+    if not isinstance(name, str):
+        raise InputError(f"{where}: key 'mask' should name a file in {root / 'masks'}, got {checks.shown(name)}")
     mask = mask_file(root / "masks", name)
     if mask is None:
         raise MissingFileError(f"{root / 'masks' / name}: no such file; {where}: key 'mask' names it")
