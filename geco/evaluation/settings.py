@@ -8,8 +8,20 @@ from typing import Literal, NamedTuple
 from geco.errors import InputError
 from geco.matching.settings import MatchSettings
 from geco.propagation.settings import CentroidSettings
+from geco.system import checks
 
 AS_PUBLISHED = MatchSettings()
+LARGEST_RADIUS = 10  # times the longer side; beyond 1.5 everything is a hit
+LARGEST_BATCH = 100_000  # images
+MOST_RESAMPLES = 10_000_000
+MOST_REPEATS = 1_000_000
+
+
+def _check_radii(settings: object, name: str) -> None:
+    """Refuse no radii, and radii that are no share of a side."""
+    if not getattr(settings, name):
+        raise InputError(f"{name} must be one radius or more, got none")
+    checks.within(settings, name, above=0, most=LARGEST_RADIUS)
 
 
 @dataclass(frozen=True)
@@ -25,6 +37,10 @@ class Protocol:
     threshold: Literal["image", "box"] = "image"  # α multiplies the longer side of the target's image or box
     average: Literal["point", "image"] = "point"  # every keypoint counts the same, or every pair
     match: MatchSettings = AS_PUBLISHED
+
+    def __post_init__(self) -> None:
+        checks.check(self)
+        _check_radii(self, "alphas")
 
     def visible_above(self, similarity: float) -> "Protocol":
         """The same protocol for an encoder whose matches below this similarity are "not visible"."""
@@ -74,6 +90,17 @@ class KeypointSettings:
     false_alarms: float = 0.1  # visible points that the reported threshold calls hidden
     examples: int = 4  # qualitative rows per case
 
+    def __post_init__(self) -> None:
+        checks.check(self)
+        _check_radii(self, "radii")
+        checks.within(self, "main_alpha", above=0, most=LARGEST_RADIUS)
+        checks.within(self, "batch_size", "resamples", least=1)
+        checks.within(self, "resamples", most=MOST_RESAMPLES)
+        checks.within(self, "batch_size", most=LARGEST_BATCH)
+        checks.within(self, "memory", "seed", "examples", least=0)
+        checks.within(self, "confidence", above=0, below=1)
+        checks.within(self, "false_alarms", least=0, most=1)
+
 
 @dataclass(frozen=True)
 class PartsProtocol(CentroidSettings):
@@ -82,6 +109,12 @@ class PartsProtocol(CentroidSettings):
     train_images: int | None = None  # at most so many per category (the authors' code: 100)
     background: bool = True  # given by the true mask; counts as a row of its own
     batch_size: int = 8
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.check(self)
+        checks.within(self, "train_images", "batch_size", "components", "pixels", least=1)
+        checks.within(self, "batch_size", most=LARGEST_BATCH)
 
 
 class Conditions(NamedTuple):
@@ -108,6 +141,16 @@ class RuntimeProtocol:
     devices: tuple[str, ...] = field(default=("cpu",))
     warmup: int = 3
     repeats: int = 20
+
+    def __post_init__(self) -> None:
+        checks.check(self)
+        for name in ("batches", "sizes", "dtypes", "devices"):
+            if not getattr(self, name):
+                raise InputError(f"{name} must be one or more, got none")
+        checks.within(self, "batches", "sizes", "repeats", least=1)
+        checks.within(self, "batches", most=LARGEST_BATCH)
+        checks.within(self, "repeats", "warmup", most=MOST_REPEATS)
+        checks.within(self, "warmup", least=0)
 
     def conditions(self) -> Iterator[Conditions]:
         """Every combination."""

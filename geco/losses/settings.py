@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from geco.errors import InputError
+from geco.system import checks, documents
 from geco.transport.settings import TransportSettings
 
 Name = Literal["transport", "contrastive", "soft-argmax"]
@@ -36,15 +37,11 @@ class LossSettings:
 
     def __post_init__(self) -> None:
         if self.name not in get_args(Name):
-            raise InputError(f"there is no loss {self.name!r}; choices: {', '.join(get_args(Name))}")
-        if self.reduction not in WEIGHTS:
-            raise InputError(f"reduction must be one of {', '.join(WEIGHTS)}, got {self.reduction!r}")
-        for name in ("eps", "floor", "contrast_temperature", "position_temperature"):
-            if not getattr(self, name) > 0:
-                raise InputError(f"loss.{name} must be above 0, got {getattr(self, name)}")
-        for term, weight in self.weights().items():
-            if not weight >= 0:
-                raise InputError(f"loss.weight_{term} must be 0 or more, got {weight}")
+            raise InputError(f"there is no loss {documents.shown(self.name)}; choices: {', '.join(get_args(Name))}")
+        checks.check(self)
+        checks.within(self, "eps", "floor", "contrast_temperature", "position_temperature", above=0)
+        checks.within(self, "eps", "floor", below=1)
+        checks.within(self, *(f"weight_{term}" for term in TERMS), least=0)
 
     def weights(self) -> dict[str, float]:
         """Weight of each term: the one given, or that of the reduction."""
