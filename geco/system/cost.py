@@ -29,13 +29,16 @@ def of(size: int, *, stride: int) -> Cost:
     return Cost(size, stride, tokens, FLOAT * tokens**2)
 
 
-def check(size: int, *, stride: int, force: bool = False, how: str = "force=True") -> Cost:
-    """The cost of images of this size; too high a one is refused unless it is forced, as `how` tells people."""
+def check(size: int, *, stride: int, force: bool = False, or_else: str = "force it (force=True, --force)") -> Cost:
+    """The cost of images of this size; too high a one is refused unless it is forced.
+
+    `or_else` is what people are told to do if they mean it; empty if nothing can be done.
+    """
     cost = of(size, stride=stride)
     if cost.tokens > MOST_TOKENS and not force:
         largest = math.isqrt(MOST_TOKENS) * stride
         raise InputError(
             f"size {size} means {cost}; expected at most {MOST_TOKENS:,} tokens, size {largest} "
-            f"for this backbone; give a smaller size, or {how} if you mean it"
+            f"for this backbone; give a smaller size{f', or {or_else}' if or_else else ''}"
         )
     return cost

@@ -55,17 +55,14 @@ def parse(text: str, *, name: str, kind: type = dict, finite: bool = True) -> An
     return value
 
 
-def read_lines(path: str | Path, *, expected: str) -> Iterator[tuple[int, Any]]:
-    """Number and object of every line of a JSON Lines file; a last line that a kill cut short is left out.
-
-    Infinity and NaN are taken: losses and scores may be either.
-    """
+def read_lines(path: str | Path, *, expected: str, finite: bool) -> Iterator[tuple[int, Any]]:
+    """Number and object of every line of a JSON Lines file; a last line that a kill cut short is left out."""
     lines = read_text(path, expected=expected).rstrip().split("\n")
     for number, line in enumerate(lines, 1):
         if number == len(lines) and not _is_whole(line):
             return
         if line.strip():
-            yield number, parse(line, name=f"{path}, line {number},", finite=False)
+            yield number, parse(line, name=f"{path}, line {number},", finite=finite)
 
 
 def _is_whole(line: str) -> bool:
