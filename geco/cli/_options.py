@@ -33,6 +33,7 @@ InputSize = Annotated[
     int | None,
     typer.Option("--size", "--sizes", min=1, help="Side the images are squashed to.", show_default="the model's"),
 ]
+Force = Annotated[bool, typer.Option("--force", help="Encode at a size whose cost is refused otherwise.")]
 Device = Annotated[str, typer.Option("--device", "--devices", help="auto, cpu, cuda, cuda:N or mps.")]
 Threshold = Annotated[
     float | None,

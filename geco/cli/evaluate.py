@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from geco.cli import _outputs, _reports
-from geco.cli._options import Device, load_model
+from geco.cli._options import Device, Force, load_model
 from geco.cli._progress import progress_bars
 from geco.errors import InputError
 from geco.evaluation.settings import PROTOCOLS, KeypointSettings, PartsProtocol, protocols_named
@@ -72,6 +72,7 @@ def keypoints(
     layers: Layers = None,
     norm: Norm = None,
     sizes: Sizes = None,
+    force: Force = False,
     out: Out = None,
     cache: Cache = None,
     limit: Limit = None,
@@ -108,7 +109,7 @@ def keypoints(
     alone = len(variants) == 1
     reports: list[Report] = []
     for name, layer, size in variants:
-        encoder = load_model(name, layer=layer, norm=norm, size=size, device=device)
+        encoder = load_model(name, layer=layer, norm=norm, size=size, force=force, device=device)
         protocols = [protocol.visible_above(encoder.threshold) for protocol in named]
         label = _label(encoder, layer, size, taken={report.label for report in reports})
         folder = out if out is None or alone else out / label

@@ -45,6 +45,7 @@ def match(
     model: options.Model = None,
     layer: options.Layer = None,
     size: options.InputSize = None,
+    force: options.Force = False,
     threshold: options.Threshold = None,
     device: options.Device = "auto",
     as_json: AsJson = False,
@@ -59,7 +60,7 @@ def match(
     _choose(as_json, as_csv)
     output = _outputs.picture(output, name="match.png", inputs=(source, target))
     pictures = _read(source, target)
-    encoder, maps = _encode(pictures, model=model, layer=layer, size=size, device=device)
+    encoder, maps = _encode(pictures, model=model, layer=layer, size=size, force=force, device=device)
     settings = api.match_settings(encoder, threshold=threshold)
     matches = api.match(*maps, model=encoder, settings=settings)
     figure = viz.draw_matches(
@@ -86,6 +87,7 @@ def transfer(
     model: options.Model = None,
     layer: options.Layer = None,
     size: options.InputSize = None,
+    force: options.Force = False,
     threshold: options.Threshold = None,
     device: options.Device = "auto",
     as_json: AsJson = False,
@@ -103,7 +105,7 @@ def transfer(
     output = _outputs.picture(output, name="transfer.png", inputs=inputs)
     pictures = _read(source, target)
     xy = api.as_points(places, _size(pictures[0]))
-    encoder, maps = _encode(pictures, model=model, layer=layer, size=size, device=device)
+    encoder, maps = _encode(pictures, model=model, layer=layer, size=size, force=force, device=device)
     settings = api.match_settings(encoder, threshold=threshold, mode=mode)
     matches = api.transfer(*maps, xy, model=encoder, settings=settings)
     figure = viz.draw_transfer(
@@ -125,6 +127,7 @@ def heatmap(
     model: options.Model = None,
     layer: options.Layer = None,
     size: options.InputSize = None,
+    force: options.Force = False,
     threshold: options.Threshold = None,
     device: options.Device = "auto",
     as_json: AsJson = False,
@@ -143,7 +146,7 @@ def heatmap(
     output = _outputs.picture(output, name="heatmap.png", inputs=(source, target))
     pictures = _read(source, target)
     xy = api.as_points(places, _size(pictures[0]))
-    encoder, maps = _encode(pictures, model=model, layer=layer, size=size, device=device)
+    encoder, maps = _encode(pictures, model=model, layer=layer, size=size, force=force, device=device)
     settings = api.match_settings(encoder, threshold=threshold)
     heat = api.heatmap(*maps, places[0], model=encoder, settings=settings)
     matches = api.transfer(*maps, xy, model=encoder, settings=settings)

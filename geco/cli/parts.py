@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from geco.cli import _outputs
-from geco.cli._options import Device, InputSize, Layer, Model, load_model
+from geco.cli._options import Device, Force, InputSize, Layer, Model, load_model
 from geco.cli._progress import progress_bars
 from geco.errors import InputError
 
@@ -31,6 +31,7 @@ def parts(
     model: Model = None,
     layer: Layer = None,
     size: InputSize = None,
+    force: Force = False,
     device: Device = "auto",
 ) -> None:
     """Carry part labels from a few photos to new ones (nearest median feature); writes label images and pictures.
@@ -59,7 +60,7 @@ def parts(
         propagation.read_labels(path, images.size_of(photo)) for path, photo in zip(labels, known, strict=True)
     ]
     part_names = _names(names, max(int(part_map.max()) for part_map in known_maps))
-    encoder = load_model(model, layer=layer, size=size, device=device)
+    encoder = load_model(model, layer=layer, size=size, force=force, device=device)
     new_maps = api.label(zip(known, known_maps, strict=True), new, model=encoder)
     with progress_bars() as progress:
         for done, (photo, part_map, path) in enumerate(zip(new, new_maps, label_files, strict=True), 1):

@@ -39,7 +39,7 @@ def check(settings: Any, *, infinite: Collection[str] = ()) -> None:
     Fields that `infinite` names may be infinite; `within` then refuses NaN. Lists become tuples where tuples are
     declared, and another library's numbers Python's own: settings are frozen and can be written as JSON.
     """
-    for name, hint in types_of(type(settings)).items():
+    for name, hint in types_of(type(settings)).items():  # type: ignore[arg-type]
         value = getattr(settings, name)
         if typing.get_origin(hint) is Literal and value not in (allowed := typing.get_args(hint)):
             raise InputError(f"{name} must be one of {', '.join(map(str, allowed))}, got {shown(value)}")

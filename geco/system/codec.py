@@ -99,7 +99,7 @@ def _built(kind: type[T], values: Any, path: str, name: str) -> T:
         if path:
             raise _PlacedError(f"{path} has {message}")
         raise InputError(f"{name or 'the configuration'} has {message}")
-    types = checks.types_of(kind)
+    types = checks.types_of(kind)  # type: ignore[arg-type]
     inside = f"{path}." if path else ""
     converted = {}
     for key, value in values.items():

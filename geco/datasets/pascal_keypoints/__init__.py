@@ -153,8 +153,7 @@ def _numbers(attributes: Mapping[str, str], keys: tuple[str, ...], where: str) -
     missing = [key for key in keys if key not in attributes]
     if missing:
         raise InputError(f"{where}: attribute {missing[0]!r} is missing; found: {', '.join(attributes) or 'nothing'}")
-    values = [number(attributes[key], where, what=key) for key in keys]
-    return values
+    return [number(attributes[key], where, what=key) for key in keys]
 
 
 def _keypoints(annotation: Element, record: _Record) -> Keypoints:
