@@ -28,6 +28,7 @@ POSITIVE = {  # whole numbers of a configuration, and the largest that is no mis
     "image_size": 2**14,
     "num_channels": 3,
 }
+REQUIRED = ("hidden_size", "num_hidden_layers", "num_attention_heads", "image_size", "patch_size")
 SHARES = ("hidden_dropout_prob", "attention_probs_dropout_prob", "drop_path_rate")
 BLOCK = re.compile(r"(^|\.)layers?\.\d+\.")
 
@@ -55,6 +56,9 @@ def checked_settings(values: dict[str, Any], names: set[str], path: str) -> dict
         sides = settings.get(name)
         if isinstance(sides, list) and len(sides) == 2 and sides[0] == sides[1]:
             settings[name] = sides[0]
+    for name in REQUIRED:
+        if name not in settings:
+            raise InputError(f"{path}: expected the key {name}, which is missing")
     for name, most in POSITIVE.items():
         value = settings.get(name, 1)
         if isinstance(value, float) and value.is_integer():

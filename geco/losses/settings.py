@@ -36,7 +36,7 @@ class LossSettings:
     position_temperature: float = 0.04  # soft-argmax: of the softmax over all patches of the other image
 
     def __post_init__(self) -> None:
-        if self.name not in get_args(Name):
+        if not isinstance(self.name, str) or self.name not in get_args(Name):
             raise InputError(f"there is no loss {documents.shown(self.name)}; choices: {', '.join(get_args(Name))}")
         checks.check(self)
         checks.within(self, "eps", "floor", "contrast_temperature", "position_temperature", above=0)

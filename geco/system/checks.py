@@ -17,6 +17,7 @@ from geco.errors import InputError
 from geco.system.documents import shown
 
 WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", dict: "settings {…}"}
+LARGEST = 2**63  # of whole numbers
 INFINITY = {"inf": math.inf, "-inf": -math.inf, "Infinity": math.inf, "-Infinity": -math.inf}
 
 Group = Callable[[type, Any, str], Any]  # how a nested dataclass is made from plain values, under a name
@@ -41,7 +42,7 @@ def check(settings: Any, *, infinite: Collection[str] = ()) -> None:
     """
     for name, hint in types_of(type(settings)).items():  # type: ignore[arg-type]
         value = getattr(settings, name)
-        if typing.get_origin(hint) is Literal and value not in (allowed := typing.get_args(hint)):
+        if typing.get_origin(hint) is Literal and not _is_one_of(allowed := typing.get_args(hint), value):
             raise InputError(f"{name} must be one of {', '.join(map(str, allowed))}, got {shown(value)}")
         result = converted(hint, value, name, group=_as_it_is)
         if name not in infinite:
@@ -77,13 +78,13 @@ def within(
             if number is None:
                 continue
             if above is not None and not number > above:
-                raise InputError(f"{name} must be above {above:g}, got {number}")
+                raise InputError(f"{name} must be above {above:g}, got {shown(number)}")
             if least is not None and not number >= least:
-                raise InputError(f"{name} must be {least:g} or more, got {number}")
+                raise InputError(f"{name} must be {least:.10g} or more, got {shown(number)}")
             if below is not None and not number < below:
-                raise InputError(f"{name} must be below {below:g}, got {number}")
+                raise InputError(f"{name} must be below {below:g}, got {shown(number)}")
             if most is not None and not number <= most:
-                raise InputError(f"{name} must be at most {most:g}, got {number}")
+                raise InputError(f"{name} must be at most {most:.10g}, got {shown(number)}")
 
 
 # --- one value --------------------------------------------------------------------------------------------------------
@@ -95,8 +96,7 @@ def converted(hint: Any, value: Any, name: str, *, group: Group) -> Any:
     if origin in (types.UnionType, typing.Union):
         return _one_of(arguments, value, name, group)
     if origin is Literal:
-        # 1 == True, so the type is compared as well.
-        if not any(value == choice and type(value) is type(choice) for choice in arguments):
+        if not _is_one_of(arguments, value):
             raise WrongTypeError(f"{name}: expected one of {', '.join(map(str, arguments))}, got {shown(value)}")
         return value
     if origin is tuple:
@@ -110,10 +110,16 @@ def converted(hint: Any, value: Any, name: str, *, group: Group) -> Any:
     if hint is int:
         if isinstance(value, bool) or not isinstance(value, Integral):
             raise WrongTypeError(f"{name}: expected {WORDS[int]}, got {shown(value)}")
+        if abs(int(value)) > LARGEST:
+            raise WrongTypeError(f"{name}: expected a whole number of at most 64 bits, got {shown(value)}")
         return int(value)
     if isinstance(hint, type) and not isinstance(value, hint):
         raise WrongTypeError(f"{name}: expected {WORDS.get(hint, hint.__name__)}, got {shown(value)}")
     return value
+
+
+def _is_one_of(choices: tuple[Any, ...], value: Any) -> bool:
+    return any(type(value) is type(choice) and value == choice for choice in choices)  # 1 == True
 
 
 def _one_of(choices: tuple[Any, ...], value: Any, name: str, group: Group) -> Any:

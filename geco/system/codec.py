@@ -7,7 +7,7 @@ those of now; a key that ends in a dot stands for all that begin so. What a fiel
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
@@ -99,6 +99,9 @@ def _built(kind: type[T], values: Any, path: str, name: str) -> T:
         if path:
             raise _PlacedError(f"{path} has {message}")
         raise InputError(f"{name or 'the configuration'} has {message}")
+    missing = [entry.name for entry in fields(kind) if _is_required(entry) and entry.name not in values]  # type: ignore[arg-type]
+    if missing:
+        raise _PlacedError(f"{path + ': ' if path else ''}expected the key {missing[0]}, which is missing")
     types = checks.types_of(kind)  # type: ignore[arg-type]
     inside = f"{path}." if path else ""
     converted = {}
@@ -116,6 +119,10 @@ def _built(kind: type[T], values: Any, path: str, name: str) -> T:
     except InputError as error:
         first = str(error).split(" ")[0].split("[")[0].rstrip(":")
         raise _PlacedError(f"{inside}{error}" if first in known or not path else f"{path}: {error}") from None
+
+
+def _is_required(entry: Field[Any]) -> bool:
+    return entry.default is MISSING and entry.default_factory is MISSING
 
 
 def choose(what: str, name: str, choices: Mapping[str, T]) -> T:
