@@ -13,6 +13,7 @@ LARGEST = 256 * 2**20  # bytes; the samples of a run of 100,000 pairs have a ten
 DEEPEST = 32  # brackets within brackets
 DIGITS = 20  # of an integer, with its sign: what 64 bits hold
 KINDS = {dict: "an object {…}", list: "a list […]", str: "text", int: "a whole number", float: "a number"}
+PATH = 150  # characters of a path in a message
 LISTED = 110  # characters of a list of names in a message
 
 _SHORT = reprlib.Repr()
@@ -101,7 +102,8 @@ def check_file(path: str | Path, *, expected: str) -> None:
             return
         is_folder, is_there = path.is_dir(), path.exists()
     except (OSError, ValueError) as error:  # a name that is too long or has a null in it
-        raise FileError(f"{shown(str(path))} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        reason = getattr(error, "strerror", None) or error
+        raise FileError(f"{place(path)} cannot be read: {reason}; expected {expected}") from None
     if is_there:
         what = "a folder" if is_folder else "not a regular file"
         raise FileError(f"{path} is {what}; expected {expected}")
@@ -172,6 +174,12 @@ def shown(value: Any) -> str:
         return " ".join(_SHORT.repr(value).split())
     except Exception:  # a foreign object's own repr may do anything
         return f"an object of {type(value).__name__}"
+
+
+def place(path: str | Path) -> str:
+    """A path as it is shown in a message: whole, unless it is too long for one."""
+    text = " ".join(str(path).split()) or "''"
+    return text if len(text) <= PATH else f"{text[:40]}…{text[-80:]}"
 
 
 def listed(names: Iterable[str], *, most: int = LISTED) -> str:

@@ -22,7 +22,7 @@ def make_folder(folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise FileError(f"the folder {documents.shown(str(folder))[1:-1]} cannot be made: {reason}") from None
+        raise FileError(f"the folder {documents.place(folder)} cannot be made: {reason}") from None
     return folder
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from geco.errors import FileError
+from geco.system import documents
 
 NAME = ".lock"  # of the file in the folder that is locked
 _HELD: set[Path] = set()  # by this process: the system lets a process lock a file twice
@@ -82,7 +83,7 @@ def _acquire(path: Path, folder: Path) -> int:
 
 def _unwritable(folder: Path, error: Exception) -> FileError:
     reason = getattr(error, "strerror", None) or error
-    return FileError(f"{folder} cannot be written: {reason}; give another folder")
+    return FileError(f"{documents.place(folder)} cannot be written: {reason}; give another folder")
 
 
 def _try_lock(descriptor: int) -> bool:

@@ -40,8 +40,9 @@ def spelled(room: str, name: str) -> str:
 
 def find(room: str, name: str) -> ModuleType:
     """The plug-in of this name, however it is `spelled`."""
-    choice = spelled(room, name)
-    if choice in _own(room):  # another package cannot replace one of ours
+    own = _own(room)
+    choice = name if name in own else spelled(room, name)  # other packages are asked only if need be: it takes a while
+    if choice in own:  # another package cannot replace one of ours
         return importlib.import_module(f"geco.{room}.{choice}")
     try:
         module = _foreign(room)[choice].load()

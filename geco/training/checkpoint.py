@@ -100,6 +100,8 @@ def _check_optimizer(saved: Mapping[str, Any], optimizer: Any, weights: Sequence
         different = sorted(key for key in fixed if mine[key] != other[key])
         if different or not fixed >= {"params", "betas", "eps"}:
             raise InputError(f"the optimiser has another {', '.join(different) or 'kind'}")
+        if not isinstance(other["lr"], float | int) or not math.isfinite(other["lr"]):
+            raise InputError(f"the learning rate must be finite, got {documents.shown(other['lr'])}")
     for number, moments in saved["state"].items():
         if set(moments) != MOMENTS or not isinstance(number, int):
             raise InputError(f"the optimiser's state is not Adam's, it has {documents.listed(map(str, moments))}")
