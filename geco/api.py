@@ -87,7 +87,7 @@ def features(image: Readable, *, model: Model = None) -> FeatureMap:
 
 
 def label(
-    labelled: Iterable[tuple[Readable, Int[Tensor, "_ _"]]], pictures: Iterable[Readable], *, model: Model = None
+    labelled: Iterable[tuple[Readable, propagation.LabelMap]], pictures: Iterable[Readable], *, model: Model = None
 ) -> Iterator[Int[Tensor, "_ _"]]:
     """Part labels of new images, one map (height, width) after the other, from a few images whose parts are labelled.
 
@@ -140,18 +140,18 @@ def _maps(encoder: Encoder, *seen: Seen) -> list[FeatureMap]:
     return [image if isinstance(image, FeatureMap) else next(unseen) for image in seen]
 
 
-def _encoder(model: Model) -> Encoder:
+def _encoder(model: Any) -> Encoder:
     if model is None or isinstance(model, str | Path):
         return _loaded(model)
-    if not isinstance(model, Encoder):
+    if not isinstance(model, Encoder) or isinstance(model, type):
         raise InputError(f"model must be what geco.load returns, or what it takes, got {checks.shown(model)}")
     return model
 
 
-def _settings(encoder: Encoder, settings: MatchSettings | None) -> MatchSettings:
+def _settings(encoder: Encoder, settings: Any) -> MatchSettings:
     if settings is not None and not isinstance(settings, MatchSettings):
         raise InputError(f"settings must be MatchSettings, got {checks.shown(settings)}")
-    return settings or match_settings(encoder)
+    return match_settings(encoder) if settings is None else settings
 
 
 @lru_cache(maxsize=1)

@@ -186,7 +186,7 @@ def _from_array(array: np.ndarray) -> UInt8[Tensor, "3 h w"]:
     if array.dtype == np.uint8 and array.shape[2] == 4:
         layered = Pillow.fromarray(np.ascontiguousarray(array))
         return torch.from_numpy(np.array(decoding.to_rgb(layered, "the array"))).permute(2, 0, 1).contiguous()
-    if array.dtype == np.uint16:
+    if array.dtype.kind == "u" and array.dtype.itemsize == 2:
         array = array / 65535.0
     if array.dtype != np.uint8 and (array.dtype.kind != "f" or array.dtype.itemsize > 8):
         raise InputError(f"an image must be uint8 or floating point in [0, 1] (or uint16), got {array.dtype}")

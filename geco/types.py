@@ -5,7 +5,7 @@ sizes are (height, width), boxes are (x0, y0, x1, y1). A batch is leading dimens
 `visible=False`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -195,6 +195,15 @@ class FeatureMap:
 
     values: Float[Tensor, "*b c h w"]
     size: Size
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.values, Tensor) or not self.values.is_floating_point() or self.values.ndim < 3:
+            shape = f"{tuple(self.values.shape)} of {self.values.dtype}" if isinstance(self.values, Tensor) else "none"
+            raise InputError(f"a feature map is a floating point tensor (channels, height, width), got {shape}")
+        if not isinstance(self.size, Sequence) or len(self.size) != 2:
+            raise InputError(f"the size of an image is (height, width), got {checks.shown(self.size)}")
+        for side in self.size:
+            checks.whole(side, "the side of the image that a feature map describes", least=1)
 
     @property
     def grid(self) -> Size:

@@ -70,10 +70,10 @@ def read_options(dataset_format: DatasetFormat, options: Options) -> dict[str, A
         options = dict(_key_and_value(dataset_format, text) for text in texts)
     values = {}
     for key, value in options.items():
-        if key not in dataset_format.options:
-            raise _unknown(dataset_format, f"{key}={checks.shown(value)}")
-        annotation = dataset_format.options[key]
         option = f"{key}={value[:60] if isinstance(value, str) else checks.shown(value)}"
+        if key not in dataset_format.options:
+            raise _unknown(dataset_format, option)
+        annotation = dataset_format.options[key]
         values[key] = _converted(value, annotation, option) if isinstance(value, str) else value
         _check_kind(values[key], annotation, option)
     return values

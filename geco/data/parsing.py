@@ -4,7 +4,6 @@ import hashlib
 import json
 import math
 import re
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from geco import checks, geometry
+from geco.data import matfiles
 from geco.errors import FileError, InputError, MissingFileError
 from geco.types import Keypoints, MaskFile, Size, View
 
@@ -123,21 +123,22 @@ def read_rows(path: Path, *columns: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def matlab(path: Path, variable: str, *, structs: bool = False) -> Any:
-    """A variable of a MATLAB file; with `structs`, its structures as objects with attributes."""
-    from scipy.io import loadmat  # in the extras that read such datasets
-
-    if not checks.is_file(path):
-        raise MissingFileError(f"{path}: no such file; expected a MATLAB file with {variable!r}")
+    """A variable of a MATLAB file; with `structs`, dimensions of length 1 are left out, as suits its structures."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of damaged headers; what cannot be read raises
-            content = loadmat(path, variable_names=[variable], struct_as_record=not structs, squeeze_me=structs)
-    except Exception as error:  # of all kinds: the reader follows whatever lengths and types a damaged file names
-        reason = checks.foreign(_start(path)) or checks.shown(str(error) or type(error).__name__, 100)
+        checks.regular(path, what=f"a MATLAB file with {variable!r}")
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise MissingFileError(f"{path}: no such file; expected a MATLAB file with {variable!r}") from None
+    except OSError as error:
+        raise FileError(f"{path} cannot be read: {error.strerror or error}") from None
+    try:
+        value = matfiles.variable(content, variable, squeeze=structs)
+    except InputError as error:
+        reason = (checks.foreign(content[:512]) if content else None) or error
         raise InputError(f"{path}: not a MATLAB file that can be read ({reason}); get it again") from None
-    if variable not in content:
+    if value is None:
         raise InputError(f"{path}: variable {variable!r} is missing")
-    return content[variable]
+    return value
 
 
 def matrix(path: Path, variable: str) -> np.ndarray:
@@ -147,11 +148,6 @@ def matrix(path: Path, variable: str) -> np.ndarray:
         kind = values.dtype if isinstance(values, np.ndarray) else type(values).__name__
         raise InputError(f"{path}: {variable} should be a matrix of numbers, got {kind}")
     return values.astype(np.float64)
-
-
-def _start(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(512) or b"\0"  # an empty file is damaged rather than something else
 
 
 def field(record: Any, key: str, kind: type | tuple[type, ...], where: str) -> Any:

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from geco import checks, geometry
+from geco import geometry
 from geco.errors import InputError
 from geco.matching.settings import MatchSettings
 from geco.types import FeatureMap, Size
@@ -101,16 +101,13 @@ def score_maps(queries: Float[Tensor, "k c"], target: Target) -> Float[Tensor, "
 
 def unbatched(features: FeatureMap) -> FeatureMap:
     """The map of one image, without a batch dimension."""
-    if not isinstance(features, FeatureMap) or not isinstance(features.values, Tensor):
+    if not isinstance(features, FeatureMap):
         raise InputError(f"matching takes feature maps (geco.features makes them), got {type(features).__name__}")
     values = features.values
     if values.ndim == 4 and len(values) == 1:
         return unbatched(FeatureMap(values[0], features.size))
-    if values.ndim != 3 or not values.numel() or not values.is_floating_point():
-        shape = f"{tuple(values.shape)} of {values.dtype}"
-        raise InputError(f"matching takes one image at a time, floating point features (c, h, w), got {shape}")
-    for side in features.size:
-        checks.whole(side, "the side of the image that a feature map describes", least=1)
+    if values.ndim != 3 or not values.numel():
+        raise InputError(f"matching takes one image at a time, (c, h, w) features, got {tuple(values.shape)}")
     return features
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Int, Shaped
 from PIL import Image as Pillow
 from torch import Tensor
 
@@ -19,12 +19,13 @@ from geco.propagation.settings import CentroidSettings
 from geco.types import Encoder, Size
 
 PIXELS = CentroidSettings(unit="pixel")
+LabelMap = Shaped[Tensor, "_ _"] | Shaped[np.ndarray, "_ _"]  # whole numbers, or truth values
 MOST = 65535  # labels: what a 16-bit label image can hold
 
 
 def label(
     encoder: Encoder,
-    labelled: Iterable[tuple[Readable, Int[Tensor, "_ _"]]],
+    labelled: Iterable[tuple[Readable, LabelMap]],
     pictures: Iterable[Readable],
     settings: CentroidSettings = PIXELS,
 ) -> Iterator[Int[Tensor, "_ _"]]:

@@ -79,8 +79,16 @@ def refused(call: Callable[[], Any], *names: str, seconds: float = SECONDS) -> s
 
 
 def unchecked(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function as users have it: without the type checker that the tests put before it."""
-    return inspect.unwrap(function)
+    """The function or class as users have it: without the type checker that the tests put before it."""
+    if not isinstance(function, type):
+        return inspect.unwrap(function)
+
+    def construct(*arguments: Any, **fields: Any) -> Any:
+        instance = object.__new__(function)
+        inspect.unwrap(function.__init__)(instance, *arguments, **fields)
+        return instance
+
+    return construct
 
 
 def _of_message(message: str, names: tuple[str, ...]) -> Verdict:
