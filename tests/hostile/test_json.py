@@ -110,7 +110,7 @@ def features_of(folder, pixels):
     return weights.load_backbone(weights.locate(str(folder)))(pixels=pixels)
 
 
-@cases(json_mutants(HUGGING_FACE, count=110))
+@cases(json_mutants(HUGGING_FACE, count=50))
 def test_config_json_of_a_model_folder(reference, tmp_path, content):
     """It is refused, or changes nothing: how wide and deep a network is, its weights say as well."""
     folder, pixels, expected = reference
@@ -203,7 +203,7 @@ def test_run_json(evaluated, tmp_path, content):
     refused(lambda: keypoints.read_predictions(tmp_path / "run", pairs), "run")
 
 
-@cases(sampled(json_mutants({"pair": 1, "xy": [[[1.0, 2.0]]], "score": [[0.5]]}), 90))
+@cases(sampled(json_mutants({"pair": 1, "xy": [[[1.0, 2.0]]], "score": [[0.5]]}), 60))
 def test_a_line_of_predictions(evaluated, tmp_path, content):
     """The first of two lines: the last may be cut short."""
     folder, pairs = evaluated
@@ -292,7 +292,7 @@ def reported(tmp_path_factory):
     return folder
 
 
-@cases(json_mutants(json.loads(report_json(REPORT)), count=140))
+@cases(json_mutants(json.loads(report_json(REPORT)), count=90))
 def test_report_json(tmp_path, content):
     (tmp_path / "report.json").write_bytes(content)
 

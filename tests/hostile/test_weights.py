@@ -71,7 +71,7 @@ TENSORS = {"a": torch.arange(64.0).reshape(8, 8), "b": torch.ones(3)}
 # --- safetensors and checkpoints --------------------------------------------------------------------------------------
 
 
-@cases(mutants_of(TENSORS, flips=120))
+@cases(mutants_of(TENSORS, flips=60))
 def test_a_safetensors_file(tmp_path, content):
     path = tmp_path / "w.safetensors"
     path.write_bytes(content)
@@ -90,7 +90,7 @@ def torch_bytes(value):
     return buffer.getvalue()
 
 
-@cases(byte_mutants(torch_bytes(TENSORS), flips=60))
+@cases(byte_mutants(torch_bytes(TENSORS), flips=30))
 def test_a_pytorch_checkpoint(tmp_path, content):
     path = tmp_path / "w.pth"
     path.write_bytes(content)
@@ -359,14 +359,23 @@ def test_an_original_checkpoint_with(tmp_path, change):
 # --- the cache --------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def once(tmp_path_factory):
+    """An original checkpoint, a cache it was converted into, and its features."""
+    folder = tmp_path_factory.mktemp("converted")
+    torch.save(original(), folder / "dinov2.pth")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GECO_CACHE", str(folder / "cache"))
+        model = Geco.from_pretrained(folder / "dinov2.pth", device="cpu", size=56)
+    return folder, features(model)
+
+
 @pytest.fixture
-def converted(tmp_path):
-    """An original checkpoint, the folder it was converted to, and its features."""
-    path = tmp_path / "dinov2.pth"
-    torch.save(original(), path)
-    model = Geco.from_pretrained(path, device="cpu", size=56)
+def converted(once, tmp_path):
+    """The checkpoint, the folder of the cache to spoil, and the features."""
+    shutil.copytree(once[0] / "cache", tmp_path / "cache")
     (folder,) = (tmp_path / "cache").iterdir()
-    return path, folder, features(model)
+    return once[0] / "dinov2.pth", folder, once[1]
 
 
 @pytest.mark.parametrize(
@@ -582,7 +591,7 @@ def test_a_model_that_cannot_be_saved(model, place):
 MAP = FeatureMap(torch.arange(24.0).reshape(2, 3, 4), (30, 40))
 
 
-@cases(byte_mutants(save({"features": MAP.values}, {"height": "30", "width": "40"}), flips=50))
+@cases(byte_mutants(save({"features": MAP.values}, {"height": "30", "width": "40"}), flips=30))
 def test_a_file_of_features(tmp_path, content):
     path = tmp_path / "f.safetensors"
     path.write_bytes(content)
