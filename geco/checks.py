@@ -1,4 +1,4 @@
-"""Checks of what a user gives: numbers, whole numbers, switches, choices, and files that are something else."""
+"""Checks of what a user gives: numbers, whole numbers, switches, choices, paths and files."""
 
 import math
 import numbers
@@ -9,29 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from geco.errors import FileError, InputError
+from geco.system import documents, signatures
 
-# What the first bytes of a file show it to be, where something else was expected.
-_FOREIGN = (
-    (b"version https://git-lfs", "a Git LFS pointer, not the file itself; fetch it with `git lfs pull`"),
-    (b"<!doctype html", "a web page, not the file itself; download it again"),
-    (b"<html", "a web page, not the file itself; download it again"),
-    (b"%PDF", "a PDF; export its pages as images"),
-    (b"%!PS", "a PostScript file, which is a program and is not run; export it as PNG"),
-    (b"<svg", "an SVG drawing; export it as PNG"),
-    (b"<?xml", "an XML file"),
-    (b"PK\x03\x04", "a ZIP archive; unpack it"),
-    (b"\x1f\x8b", "a gzip archive; unpack it"),
-)
-
-
-def shown(value: Any, most: int = 60) -> str:
-    """A value as an error message shows it."""
-    try:
-        text = repr(value)
-    except Exception:  # a whole number of 5,000 digits, an object of somebody else's
-        text = f"a {type(value).__name__} that cannot be shown"
-    text = " ".join(text.split())
-    return text if len(text) <= most else text[: most - 3] + "..."
+shown = documents.shown  # one way to show a value in a message
+foreign = signatures.foreign
 
 
 def number(
@@ -95,16 +76,6 @@ def regular(place: str | Path, *, what: str) -> None:
         raise InputError(f"{place} is a folder; expected {what}")
     if not stat.S_ISREG(mode):
         raise InputError(f"{place} is a pipe or a device, not a file; expected {what}")
-
-
-def foreign(start: bytes) -> str | None:
-    """What a file that begins like this is instead of what was expected, and what to do; None if nobody knows."""
-    if not start:
-        return "empty; get the file again"
-    head = start.lstrip(b"\xef\xbb\xbf \t\r\n")[:64].lower()
-    if start[4:12] in (b"ftypheic", b"ftypheix", b"ftypmif1", b"ftyphevc"):
-        return "a HEIC photograph; export it as JPEG"
-    return next((about for magic, about in _FOREIGN if head.startswith(magic.lower())), None)
 
 
 def _within(value: Any, least: float | None, above: float | None, most: float | None) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from geco.cli import _outputs, _reports
-from geco.cli._options import Model
+from geco.cli._options import Force, Model
 from geco.cli._progress import progress_bars
 from geco.evaluation.settings import RuntimeProtocol
 
@@ -29,6 +29,7 @@ def bench(
     sizes: Annotated[
         str | None, typer.Option("--sizes", "--size", help="Sides of the images: 224,518.", show_default="the model's")
     ] = None,
+    force: Force = False,
     dtypes: Annotated[str, typer.Option(help="float32, float16, bfloat16.")] = ",".join(DEFAULTS.dtypes),
     devices: Annotated[str, typer.Option("--devices", "--device", help="auto, cpu, cuda, mps.")] = "auto",
     warmup: Annotated[int, typer.Option(min=1, help="Calls that are not timed.")] = DEFAULTS.warmup,
@@ -54,7 +55,7 @@ def bench(
         torch.set_num_threads(threads)
     protocol = RuntimeProtocol(
         batches=_reports.whole_numbers(batches, option="--batches"),
-        sizes=_reports.whole_numbers(sizes, option="--sizes") if sizes else (encoder.input_size,),
+        sizes=_reports.whole_numbers(sizes, option="--sizes") if sizes is not None else (encoder.input_size,),
         dtypes=tuple(dtypes.split(",")),
         devices=tuple(str(system.devices.choose(name)) for name in devices.split(",")),
         warmup=warmup,
@@ -62,7 +63,7 @@ def bench(
     )
     multiple = encoder.backbone.multiple
     with progress_bars() as progress:
-        report = evaluation.runtime.run(_variants(encoder), protocol, multiple=multiple, progress=progress)
+        report = evaluation.runtime.run(_variants(encoder), protocol, multiple=multiple, force=force, progress=progress)
     _reports.present(report, out=out, as_json=as_json)
 
 

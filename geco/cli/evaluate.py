@@ -103,8 +103,8 @@ def keypoints(
     variants = [
         (name, layer, size)
         for name in names
-        for layer in (_reports.whole_numbers(layers, option="--layers") if layers else (None,))
-        for size in (_reports.whole_numbers(sizes, option="--sizes") if sizes else (None,))
+        for layer in (_reports.whole_numbers(layers, option="--layers") if layers is not None else (None,))
+        for size in (_reports.whole_numbers(sizes, option="--sizes") if sizes is not None else (None,))
     ]
     alone = len(variants) == 1
     reports: list[Report] = []

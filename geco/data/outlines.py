@@ -64,7 +64,7 @@ def check_outline(outline: Any, size: Size, where: str) -> list[Any]:
         if not all(isinstance(count, int) and not isinstance(count, bool) and count >= 0 for count in counts):
             raise InputError(f"{where}: the run lengths should be whole numbers ≥ 0, got {checks.shown(counts)}")
         if sum(counts) != size[0] * size[1]:
-            total = checks.shown(sum(counts), 24)
+            total = checks.shown(sum(counts))
             raise InputError(f"{where}: the run lengths cover {total} pixels, the image {size[0]}×{size[1]}")
         return counts
     form = "a list of polygons or {size, counts}"

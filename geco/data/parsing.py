@@ -224,7 +224,7 @@ def image_size(height: Any, width: Any, where: str) -> Size:
     for side in (height, width):
         whole = isinstance(side, int) or (isinstance(side, float) and side.is_integer())
         if not whole or isinstance(side, bool) or not 1 <= side <= LONGEST_SIDE:
-            given = f"{checks.shown(height, 20)} and {checks.shown(width, 20)}"
+            given = f"{checks.shown(height)} and {checks.shown(width)}"
             raise InputError(f"{where}: height and width should be numbers of pixels, got {given}")
     return int(height), int(width)
 

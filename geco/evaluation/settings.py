@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from geco.errors import InputError
 from geco.matching.settings import MatchSettings
 from geco.propagation.settings import CentroidSettings
-from geco.system import checks
+from geco.system import strict
 
 AS_PUBLISHED = MatchSettings()
 LARGEST_RADIUS = 10  # times the longer side; beyond 1.5 everything is a hit
@@ -21,7 +21,7 @@ def _check_radii(settings: object, name: str) -> None:
     """Refuse no radii, and radii that are no share of a side."""
     if not getattr(settings, name):
         raise InputError(f"{name} must be one radius or more, got none")
-    checks.within(settings, name, above=0, most=LARGEST_RADIUS)
+    strict.within(settings, name, above=0, most=LARGEST_RADIUS)
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Protocol:
     match: MatchSettings = AS_PUBLISHED
 
     def __post_init__(self) -> None:
-        checks.check(self)
+        strict.check(self)
         _check_radii(self, "alphas")
 
     def visible_above(self, similarity: float) -> "Protocol":
@@ -91,15 +91,15 @@ class KeypointSettings:
     examples: int = 4  # qualitative rows per case
 
     def __post_init__(self) -> None:
-        checks.check(self)
+        strict.check(self)
         _check_radii(self, "radii")
-        checks.within(self, "main_alpha", above=0, most=LARGEST_RADIUS)
-        checks.within(self, "batch_size", "resamples", least=1)
-        checks.within(self, "resamples", most=MOST_RESAMPLES)
-        checks.within(self, "batch_size", most=LARGEST_BATCH)
-        checks.within(self, "memory", "seed", "examples", least=0)
-        checks.within(self, "confidence", above=0, below=1)
-        checks.within(self, "false_alarms", least=0, most=1)
+        strict.within(self, "main_alpha", above=0, most=LARGEST_RADIUS)
+        strict.within(self, "batch_size", "resamples", least=1)
+        strict.within(self, "resamples", most=MOST_RESAMPLES)
+        strict.within(self, "batch_size", most=LARGEST_BATCH)
+        strict.within(self, "memory", "seed", "examples", least=0)
+        strict.within(self, "confidence", above=0, below=1)
+        strict.within(self, "false_alarms", least=0, most=1)
 
 
 @dataclass(frozen=True)
@@ -112,9 +112,9 @@ class PartsProtocol(CentroidSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.check(self)
-        checks.within(self, "train_images", "batch_size", "components", "pixels", least=1)
-        checks.within(self, "batch_size", most=LARGEST_BATCH)
+        strict.check(self)
+        strict.within(self, "train_images", "batch_size", "components", "pixels", least=1)
+        strict.within(self, "batch_size", most=LARGEST_BATCH)
 
 
 class Conditions(NamedTuple):
@@ -143,14 +143,14 @@ class RuntimeProtocol:
     repeats: int = 20
 
     def __post_init__(self) -> None:
-        checks.check(self)
+        strict.check(self)
         for name in ("batches", "sizes", "dtypes", "devices"):
             if not getattr(self, name):
                 raise InputError(f"{name} must be one or more, got none")
-        checks.within(self, "batches", "sizes", "repeats", least=1)
-        checks.within(self, "batches", most=LARGEST_BATCH)
-        checks.within(self, "repeats", "warmup", most=MOST_REPEATS)
-        checks.within(self, "warmup", least=0)
+        strict.within(self, "batches", "sizes", "repeats", least=1)
+        strict.within(self, "batches", most=LARGEST_BATCH)
+        strict.within(self, "repeats", "warmup", most=MOST_REPEATS)
+        strict.within(self, "warmup", least=0)
 
     def conditions(self) -> Iterator[Conditions]:
         """Every combination."""

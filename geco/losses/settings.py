@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from geco.errors import InputError
-from geco.system import checks, documents
+from geco.system import documents, strict
 from geco.transport.settings import TransportSettings
 
 Name = Literal["transport", "contrastive", "soft-argmax"]
@@ -38,10 +38,10 @@ class LossSettings:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or self.name not in get_args(Name):
             raise InputError(f"there is no loss {documents.shown(self.name)}; choices: {', '.join(get_args(Name))}")
-        checks.check(self)
-        checks.within(self, "eps", "floor", "contrast_temperature", "position_temperature", above=0)
-        checks.within(self, "eps", "floor", below=1)
-        checks.within(self, *(f"weight_{term}" for term in TERMS), least=0)
+        strict.check(self)
+        strict.within(self, "eps", "floor", "contrast_temperature", "position_temperature", above=0)
+        strict.within(self, "eps", "floor", below=1)
+        strict.within(self, *(f"weight_{term}" for term in TERMS), least=0)
 
     def weights(self) -> dict[str, float]:
         """Weight of each term: the one given, or that of the reduction."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from geco.errors import InputError
-from geco.system import checks, codec, documents
+from geco.system import codec, documents, strict
 
 LARGEST_SIZE = 2**16  # pixels; what is affordable is far less, and depends on the backbone (`geco.system.cost`)
 LARGEST_RANK = 2**16
@@ -21,9 +21,9 @@ class LoraSettings:
     projections: tuple[str, ...] = ("query", "value")
 
     def __post_init__(self) -> None:
-        checks.check(self)
-        checks.within(self, "rank", "alpha", above=0)
-        checks.within(self, "rank", most=LARGEST_RANK)
+        strict.check(self)
+        strict.within(self, "rank", "alpha", above=0)
+        strict.within(self, "rank", most=LARGEST_RANK)
         if not self.projections or len(set(self.projections)) < len(self.projections):
             raise InputError(
                 f"projections must be one or more names, each once, got {documents.shown(self.projections)}"
@@ -48,15 +48,15 @@ class EncoderConfig:
     lora: LoraSettings | None = LoraSettings()  # None: the bare backbone
 
     def __post_init__(self) -> None:
-        checks.check(self)
+        strict.check(self)
         given = {key: value for key, value in self.options.items() if value is not None}
         object.__setattr__(self, "options", given)  # an option that is None is the backbone's default
         if self.resize not in ("bilinear", "bicubic"):
             raise InputError(f"resize must be bilinear or bicubic, got {documents.shown(self.resize)}")
         if not self.backbone.strip() or "\0" in self.backbone:
             raise InputError(f"backbone must be a name, folder or hub id, got {documents.shown(self.backbone)}")
-        checks.within(self, "size", least=1, most=LARGEST_SIZE)
-        checks.within(self, "threshold", least=-1, most=1)  # a cosine
+        strict.within(self, "size", least=1, most=LARGEST_SIZE)
+        strict.within(self, "threshold", least=-1, most=1)  # a cosine
         try:
             json.dumps(given, allow_nan=False)
         except (TypeError, ValueError):

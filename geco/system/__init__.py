@@ -6,7 +6,6 @@ from geco.system.lazy import door
 
 if TYPE_CHECKING:
     from geco.system import (
-        checks,
         codec,
         cost,
         devices,
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
         plugins,
         processes,
         provenance,
+        signatures,
+        strict,
         tensors,
     )
     from geco.system.processes import Processes, Progress, silent

@@ -1,7 +1,7 @@
 """Settings to and from plain values: frozen dataclasses ↔ JSON ↔ `key=value` of a command line.
 
 A dataclass that has been renamed in parts since an earlier release says so in `RENAMED`, from dotted keys of then to
-those of now; a key that ends in a dot stands for all that begin so. What a field may hold is `geco.system.checks`'.
+those of now; a key that ends in a dot stands for all that begin so. What a field may hold is `geco.system.fields`'.
 """
 
 import json
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from geco.errors import InputError
-from geco.system import checks, documents
+from geco.system import documents, strict
 from geco.system.documents import listed, shown
 
 T = TypeVar("T")
@@ -102,15 +102,15 @@ def _built(kind: type[T], values: Any, path: str, name: str) -> T:
     missing = [entry.name for entry in fields(kind) if _is_required(entry) and entry.name not in values]  # type: ignore[arg-type]
     if missing:
         raise _PlacedError(f"{path + ': ' if path else ''}expected the key {missing[0]}, which is missing")
-    types = checks.types_of(kind)  # type: ignore[arg-type]
+    types = strict.types_of(kind)  # type: ignore[arg-type]
     inside = f"{path}." if path else ""
     converted = {}
     for key, value in values.items():
         try:
-            converted[key] = checks.converted(
+            converted[key] = strict.converted(
                 types[key], value, inside + key, group=lambda inner, item, place: _built(inner, item, place, name)
             )
-        except checks.WrongTypeError as error:
+        except strict.WrongTypeError as error:
             raise _PlacedError(str(error)) from None
     try:
         return kind(**converted)

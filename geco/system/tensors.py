@@ -4,7 +4,6 @@ What a file is, if it is not what was expected, is told from its first bytes.
 """
 
 import contextlib
-import os
 import pickle
 import warnings
 from collections.abc import Iterator, Mapping
@@ -16,49 +15,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from geco.errors import FileError, InputError
-from geco.system import documents
-
-LFS = b"version https://git-lfs"
-START = 512  # bytes that tell what a file is
-PICKLE = b"\x80"
-SIGNATURES = {
-    b"PK\x03\x04": "a zip archive or a PyTorch checkpoint",
-    b"PK\x05\x06": "an empty zip archive",
-    b"\x1f\x8b": "a gzip archive",
-    b"\x89PNG": "a PNG image",
-    b"\xff\xd8\xff": "a JPEG image",
-    b"\x89HDF": "an HDF5 file",
-    b"%PDF": "a PDF",
-    b"GGUF": "a GGUF file",
-    b"\x93NUMPY": "a NumPy array",
-}
-
-
-def identify(path: str | Path) -> str:
-    """What a file is, in words, from its first bytes and its size."""
-    with Path(path).open("rb") as file:
-        start, size = file.read(START), os.fstat(file.fileno()).st_size
-    if not size:
-        return "empty"
-    if start.startswith(LFS):
-        return "a Git LFS pointer, not the file itself; fetch it with `git lfs pull`"
-    text = start.lstrip().lower()
-    if text.startswith((b"<!doctype", b"<html", b"<?xml", b"<head")):
-        return "a web page; the download went wrong"
-    for signature, name in SIGNATURES.items():
-        if start.startswith(signature):
-            return name
-    if not start.strip(b"\0"):
-        return "full of zeros"
-    if start.startswith(PICKLE):
-        return "a pickle"
-    if text.startswith((b"{", b"[")):
-        return "JSON"
-    with contextlib.suppress(UnicodeDecodeError):
-        start[: START - 4].decode()
-        return "text"
-    return f"damaged or of another kind, {size:,} bytes"
-
+from geco.system import documents, signatures
 
 # --- safetensors ------------------------------------------------------------------------------------------------------
 
@@ -156,7 +113,7 @@ def check_floating(state: Mapping[str, Tensor], name: str) -> None:
 def _unexpected(path: str | Path, expected: str, error: Exception) -> Exception:
     """The error of a file that is not what was expected: what it is, as far as its first bytes tell."""
     try:
-        what = identify(path)
+        what = signatures.identify(path)
     except OSError as problem:
         return FileError(f"{path} cannot be read: {problem.strerror or problem}; expected {expected}")
     if isinstance(error, OSError) and error.errno is not None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from geco.errors import InputError
-from geco.system import checks, codec, documents, tensors
+from geco.system import codec, documents, strict, tensors
 from geco.training.build import trainable
 
 THRESHOLD = "bin"  # what the threshold is called in the file
@@ -38,8 +38,8 @@ class State:
     def from_dict(cls, values: Mapping[str, Any]) -> "State":
         """The state in a file."""
         state = codec.build(cls, values, "state")
-        checks.within(state, "step", least=0)
-        checks.within(state, "validated", "best_step", least=-1)
+        strict.within(state, "step", least=0)
+        strict.within(state, "validated", "best_step", least=-1)
         if state.threshold is not None and not math.isfinite(state.threshold):
             raise InputError(f"{THRESHOLD} must be finite, got {state.threshold}")
         return state

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from geco.errors import InputError
 from geco.losses.settings import TERMS, LossSettings
 from geco.models.settings import EncoderConfig
-from geco.system import checks, codec
+from geco.system import codec, strict
 
 LARGEST_KERNEL = 255  # pixels
 MOST_WORKERS = 256
@@ -41,7 +41,7 @@ class AugmentSettings:
     threshold: int = 128  # of 255; brighter pixels are inverted
 
     def __post_init__(self) -> None:
-        checks.check(self)
+        strict.check(self)
         for name in ("flip", "jitter", "blur", "solarise"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"{name} is a probability, expected 0 to 1, got {getattr(self, name)}")
@@ -55,11 +55,11 @@ class AugmentSettings:
             raise InputError(f"sigma is (smallest, largest) in pixels, expected 0 < a ≤ b, got {self.sigma}")
         if not 0 <= self.rotate <= 180:
             raise InputError(f"rotate is the largest angle in degrees, expected 0 to 180, got {self.rotate}")
-        checks.within(self, "size", least=1)
-        checks.within(self, "brightness", "contrast", "saturation", least=0, most=1)
-        checks.within(self, "hue", least=0, most=0.5)
-        checks.within(self, "threshold", least=0, most=255)
-        checks.within(self, "kernel", least=1, most=LARGEST_KERNEL)
+        strict.within(self, "size", least=1)
+        strict.within(self, "brightness", "contrast", "saturation", least=0, most=1)
+        strict.within(self, "hue", least=0, most=0.5)
+        strict.within(self, "threshold", least=0, most=255)
+        strict.within(self, "kernel", least=1, most=LARGEST_KERNEL)
         if self.kernel % 2 == 0:
             raise InputError(f"the blur's kernel has a centre, expected an odd side, got {self.kernel}")
 
@@ -74,7 +74,7 @@ class SamplingSettings:
     self_points: int = 64  # … with this many known correspondences on the object
 
     def __post_init__(self) -> None:
-        checks.check(self)
+        strict.check(self)
         if self.per_category is not None and self.per_category < 1:
             raise InputError(
                 f"per_category counts pairs, expected 1 or more (or None for all), got {self.per_category}"
@@ -125,17 +125,17 @@ class TrainConfig:
     tensorboard: bool = False
 
     def __post_init__(self) -> None:
-        checks.check(self)
-        checks.within(self, "epochs", "batch_size", "accumulate", "save_every", "validation_pairs", above=0)
-        checks.within(self, "learning_rate", above=0)
+        strict.check(self)
+        strict.within(self, "epochs", "batch_size", "accumulate", "save_every", "validation_pairs", above=0)
+        strict.within(self, "learning_rate", above=0)
         for name in ("steps", "validate_every", "clip"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise InputError(f"{name} must be above 0, or None, got {value}")
-        checks.within(self, "unfreeze", "workers", "warmup", "seed", least=0)
-        checks.within(self, "workers", most=MOST_WORKERS)
-        checks.within(self, "batch_size", most=LARGEST_BATCH)
-        checks.within(self, "seed", below=2**63)
+        strict.within(self, "unfreeze", "workers", "warmup", "seed", least=0)
+        strict.within(self, "workers", most=MOST_WORKERS)
+        strict.within(self, "batch_size", most=LARGEST_BATCH)
+        strict.within(self, "seed", below=2**63)
         if self.augment.size != self.encoder.size:
             raise InputError(
                 f"pairs must leave the loader at the encoder's size, got augment.size {self.augment.size} "

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from geco.errors import InputError
-from geco.system import checks
+from geco.system import strict
 
 MOST_ITERATIONS = 1_000_000  # a mistake, not a wish: a thousand are far beyond convergence
 
@@ -27,8 +27,8 @@ class TransportSettings:
     count_padding: bool = False  # n counts the rows that pad a batch, as the authors' code does
 
     def __post_init__(self) -> None:
-        checks.check(self, infinite=("alpha", "beta"))
-        checks.within(self, "lam", "alpha", "beta", "iterations", above=0)
-        checks.within(self, "iterations", most=MOST_ITERATIONS)
+        strict.check(self, infinite=("alpha", "beta"))
+        strict.within(self, "lam", "alpha", "beta", "iterations", above=0)
+        strict.within(self, "iterations", most=MOST_ITERATIONS)
         if not 0 < self.s < 1:
             raise InputError(f"s is the mass of the object, expected between 0 and 1, got {self.s}")
