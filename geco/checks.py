@@ -71,7 +71,10 @@ def is_file(place: Path) -> bool:
 
 def regular(place: str | Path, *, what: str) -> None:
     """Raise if this is a folder, or a pipe or device, reading which may never end."""
-    mode = os.stat(place).st_mode
+    try:
+        mode = os.stat(place).st_mode
+    except ValueError:
+        raise InputError(f"{place} is no name of a file; expected {what}") from None
     if stat.S_ISDIR(mode):
         raise InputError(f"{place} is a folder; expected {what}")
     if not stat.S_ISREG(mode):

@@ -91,7 +91,7 @@ def _check_kind(value: Any, annotation: Any, option: str) -> None:
         raise InputError(f"{option}: expected {names}")
 
 
-def _key_and_value(dataset_format: DatasetFormat, text: str) -> tuple[str, str]:
+def _key_and_value(dataset_format: DatasetFormat, text: Any) -> tuple[str, str]:
     if not isinstance(text, str):
         raise InputError(f"an option is a text `key=value`, got {checks.shown(text)}")
     key, sign, value = text.partition("=")

@@ -197,7 +197,7 @@ def tolerating(faults: list[str] | None) -> Iterator[None]:
         faults.append(str(error))
 
 
-def choose(value: str, choices: Sequence[str], *, what: str) -> str:
+def choose(value: Any, choices: Sequence[str], *, what: str) -> str:
     """The value, if it is one of the choices."""
     if not isinstance(value, str) or value not in choices:
         raise InputError(f"{what} must be one of {', '.join(choices)}, got {checks.shown(value)}")

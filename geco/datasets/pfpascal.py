@@ -117,8 +117,13 @@ def _category(cells: dict[str, str], where: str) -> str:
 
 def _check_points(cells: dict[str, str], where: str) -> None:
     """Whether the row's points, if the table has columns for them, are numbers and equally many."""
-    if not all(column in cells for column in _POINTS):
+    existing = [column for column in _POINTS if column in cells]
+    if not existing:
         return
+    if len(existing) < len(_POINTS):
+        raise InputError(
+            f"{where}: expected the columns {', '.join(_POINTS)} or none of them, got {', '.join(existing)}"
+        )
     lengths = [len([number(v, where, what=column) for v in cells[column].split(";")]) for column in _POINTS]
     if len(set(lengths)) > 1:
         raise InputError(f"{where}: XA, YA, XB, YB differ in length: {', '.join(map(str, lengths))}")

@@ -176,7 +176,7 @@ UNREADABLE = {
     "one pixel": stored(PARTS[:1, :1]),
     "bomb": stored(np.zeros((10_000, 9_000), np.uint8)),
 }
-DAMAGED = byte_mutants(READABLE["grey"], flips=40, seed=3) + byte_mutants(READABLE["palette"], flips=40, seed=4)
+DAMAGED = byte_mutants(READABLE["grey"], flips=12, seed=3) + byte_mutants(READABLE["palette"], flips=12, seed=4)
 
 
 @pytest.mark.parametrize("name", READABLE)

@@ -123,7 +123,7 @@ def mask_bytes():
     return content.getvalue()
 
 
-DAMAGED = byte_mutants(mask_bytes(), flips=30, seed=5)
+DAMAGED = byte_mutants(mask_bytes(), flips=10, seed=5)
 
 
 @pytest.mark.parametrize("content", [content for _, content in DAMAGED], ids=[label for label, _ in DAMAGED])
