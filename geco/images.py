@@ -177,6 +177,7 @@ def _from_pillow(opened: Pillow.Image, name: str, limits: ImageLimits) -> UInt8[
 
 
 def _from_array(array: np.ndarray) -> UInt8[Tensor, "3 h w"]:
+    array = np.asarray(array)  # a np.matrix stays flat whatever is done to it
     if array.ndim == 2:
         array = np.repeat(array[..., None], 3, axis=2)
     if array.ndim != 3 or array.shape[2] not in (1, 3, 4):

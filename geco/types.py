@@ -41,6 +41,7 @@ class Skeleton:
             if len(table) != len(self.names):
                 raise InputError(f"{label} must have one entry per keypoint: {len(self.names)}, got {len(table)}")
             for i, j in enumerate(table):
+                checks.whole(j, f"{label}[{i}]")
                 if not 0 <= j < len(table) or table[j] != i:
                     raise InputError(
                         f"{label} must be an involution (i → j → i), but {label}[{i}] = {j} does not come back"

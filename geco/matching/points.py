@@ -27,6 +27,8 @@ def transfer(
     `target` may be prepared once and asked many times; it must have been prepared with the same settings. `masks` of
     the two objects, in image pixels, inform the transport mode; the others do without.
     """
+    if not bool(torch.isfinite(points).all()):
+        raise InputError("points must be finite numbers (x, y), got NaN or infinity")
     if settings.mode == "transport":
         return _by_transport(source, target, points, settings, masks)
     ready = target if isinstance(target, Target) else prepare(target, settings)
@@ -54,6 +56,8 @@ def _by_transport(
     """
     if isinstance(target, Target):
         raise InputError("transport weighs both whole images; give the target's FeatureMap, not a prepared Target")
+    if masks is not None and not all(bool(mask.any()) for mask in masks):
+        raise InputError("a mask without any foreground leaves nothing to match; expected some pixels of both objects")
     first, second = unbatched(source), unbatched(target)
     check_alike(first.values, second.values, channels=(len(first.values), len(second.values)))
     check_finite(first.values.sum() + second.values.sum())
