@@ -10,7 +10,6 @@ if TYPE_CHECKING:
         Summary,
         attach,
         check_folder,
-        check_foreground,
         default_folder,
         file_name,
         instances,

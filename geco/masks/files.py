@@ -6,7 +6,7 @@ An instance is an image and a box in it, and so is its file's name: two animals 
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from jaxtyping import Bool
 from PIL import Image as Pillow
 from torch import Tensor
 
-from geco import checks, geometry, images
+from geco import geometry, images
 from geco.errors import InputError, MissingFileError
 from geco.masks.segmenters import Segmenter
 from geco.system import files
@@ -220,20 +220,4 @@ def check_folder(views: Iterable[View], folder: Path, *, keep_own: bool = False)
         raise MissingFileError(
             f"{folder} has no mask for {len(missing)} of {len(needed)} instances, {missing[0]} for one; "
             "make them with `geco masks`"
-        )
-
-
-def check_foreground(views: Sequence[View], *, sample: int = 32) -> None:
-    """Raise if none of the masks of these views has any foreground, looking at `sample` of them spread evenly.
-
-    Training on such masks would run to its end and teach nothing.
-    """
-    count = min(checks.whole(sample, "sample", least=1), len(views))
-    chosen = [views[i * len(views) // count] for i in range(count)]
-    masked = [view for view in chosen if view.mask is not None]
-    if masked and not any(bool(images.load_view(view).foreground.any()) for view in masked):
-        first = masked[0].mask.path if isinstance(masked[0].mask, MaskFile) else masked[0].label
-        raise InputError(
-            f"none of {len(masked)} masks has any foreground, {first} for one; masks are white (255, or 1) on black: "
-            "look at them, or make new ones with `geco masks`"
         )

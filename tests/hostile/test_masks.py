@@ -165,17 +165,6 @@ def test_the_audit_counts_masks_without_foreground(tmp_path, present, empty):
     assert (unread.empty_masks, unread.faults) == (0, [])
 
 
-def test_nothing_but_empty_masks_is_refused(tmp_path):
-    empty = [a_view(tmp_path, f"e{i}", indices(0)) for i in range(5)]
-    refused(lambda: masks.check_foreground(empty), "none of 5 masks has any foreground", "e0-mask.png")
-    refused(lambda: masks.check_foreground(empty, sample=2), "none of 2 masks")
-    assert masks.check_foreground([*empty, a_view(tmp_path, "full", indices(1))]) is None
-    assert masks.check_foreground([a_view(tmp_path, "bare", None)]) is None
-    assert masks.check_foreground([]) is None
-    for sample in (0, -1, True, 1.5):
-        refused(lambda sample=sample: unchecked(masks.check_foreground)(empty, sample=sample), "sample")
-
-
 # --- folders of masks -------------------------------------------------------------------------------------------------
 
 RECORD = {"maker": "u2net", "weights": "u2netp.onnx", "margin": 0.1}
