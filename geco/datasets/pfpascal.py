@@ -150,7 +150,7 @@ def _view(root: Path, masks: Path | None, category: str, file: str, flip: str, x
         box = _marked(root, category, file)[1] if has_annotation else extent
     else:
         points, box = _marked(root, category, file)
-    scale = max(size) / MARKED_SIDE
+    scale = max(1.0, max(size) / MARKED_SIDE)  # images smaller than that were marked as they are
     points = Keypoints(points.xy * scale, points.visible)
     mask = mask_file(masks, f"{path.stem}.png", label=VOC_CLASSES.index(category) + 1)
     box = box * scale

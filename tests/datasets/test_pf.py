@@ -184,9 +184,6 @@ def test_real_pascal_pairs_have_the_points_of_the_list(split, count):
     assert len(set(pairs.categories)) == 20
     for pair, row in zip(pairs, rows, strict=True):
         for view, x, y in ((pair.source, "XA", "YA"), (pair.target, "XB", "YB")):
-            if max(view.size) != pfpascal.MARKED_SIDE:
-                assert view.name == "2010_001360", "the only one that is smaller in VOC"
-                continue
             expected = [[float(v) - 0.5 for v in row[column].split(";")] for column in (x, y)]
             assert torch.allclose(view.keypoints.xy.T, torch.tensor(expected))
 
