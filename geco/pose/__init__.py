@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from geco.pose.patches import SurfaceMatches, match_patches, match_points
     from geco.pose.photographs import PosedImage, read_posed
     from geco.pose.pnp import Solution, rotation_error, solve
-    from geco.pose.rendering import Hits, Scene, paint
+    from geco.pose.rendering import Hits, Scene, paint, place_colours
     from geco.pose.rig import Rig, pose_mesh
     from geco.pose.settings import DecorateSettings, PnpSettings, PoseSettings
     from geco.pose.vertices import (

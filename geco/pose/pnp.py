@@ -16,6 +16,7 @@ from geco.pose.settings import PnpSettings
 
 USUAL = PnpSettings()
 MINIMAL = 4  # matches that a pose needs
+ZOOM = 1.25  # a refined focal length stays within this factor of the one it starts from
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,8 @@ def _refined(
 
     def moved(change: np.ndarray) -> Camera:
         rotation = Rotation.from_rotvec(change[:3]).as_matrix() @ camera.rotation
-        zoom = 1.0 if focal_known else math.exp(float(np.clip(change[6], -1, 1)))
+        # Far away, focal length and distance are all but the same thing: without bounds both run off.
+        zoom = 1.0 if focal_known else float(np.clip(math.exp(np.clip(change[6], -2, 2)), 1 / ZOOM, ZOOM))
         focal = (camera.focal[0] * zoom, camera.focal[1] * zoom)
         return replace(camera, rotation=rotation, translation=camera.translation + change[3:6], focal=focal)
 

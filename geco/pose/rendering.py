@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
+from geco import viz
 from geco.errors import MissingPackageError
 from geco.pose import looks
 from geco.pose.cameras import Camera
@@ -144,6 +145,24 @@ def paint(scene: Scene, camera: Camera, hits: Hits, look: Look) -> UInt8[Tensor,
         facing = (flat * (camera.position - points)).sum(1) > 0  # by the face: an interpolated normal may lean away
         pixels[mask] = looks.shade(look, colours, normals @ camera.rotation.T, facing)
     return torch.from_numpy((pixels * 255).round().astype(np.uint8)).permute(2, 0, 1).contiguous()
+
+
+def place_colours(scene: Scene, camera: Camera) -> Float[np.ndarray, "h w 4"]:
+    """RGBA of a mesh coloured by place: red, green and blue along its box, shaded; transparent beside it."""
+    hits = scene.look(camera)
+    mask, mesh = hits.mask, scene.mesh
+    pixels = np.zeros((*camera.size, 4))
+    if mask.any():
+        corners = mesh.faces[hits.face[mask]]
+        points = np.einsum("nk,nkd->nd", hits.barycentric[mask], mesh.vertices[corners])
+        colours = viz.surface_colours(points, low=mesh.vertices.min(0), high=mesh.vertices.max(0))
+        normals = np.einsum("nk,nkd->nd", hits.barycentric[mask], scene.vertex_normals[corners])
+        towards = camera.position - points
+        slant = np.abs((normals * towards).sum(1)) / np.maximum(np.linalg.norm(towards, axis=1), 1e-12)
+        pixels[mask] = np.concatenate(
+            [colours * (0.35 + 0.65 * slant.clip(0, 1))[:, None], np.ones((len(points), 1))], 1
+        )
+    return pixels
 
 
 def _intersector(mesh: Mesh) -> Any:
