@@ -7,9 +7,12 @@ from typing import Literal, NamedTuple
 
 from geco.errors import InputError
 from geco.matching.settings import MatchSettings
+from geco.pose.settings import DecorateSettings, PoseSettings
 from geco.propagation.settings import CentroidSettings
 
 AS_PUBLISHED = MatchSettings()
+RENDERED = DecorateSettings()
+EVERY_IMAGE = PoseSettings(confidence=0.0, matches=4)  # the unsure ones count as well
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,30 @@ class PartsProtocol(CentroidSettings):
     train_images: int | None = None  # at most so many per category (the authors' code: 100)
     background: bool = True  # given by the true mask; counts as a row of its own
     batch_size: int = 8
+
+
+@dataclass(frozen=True)
+class PoseProtocol:
+    """A mesh decorated from some views and tested on others, in coats, light and before backgrounds of other kinds."""
+
+    images: int = 20  # novel images of each mesh
+    decorate: DecorateSettings = RENDERED
+    solve: PoseSettings = EVERY_IMAGE
+    angles: tuple[float, ...] = (5.0, 10.0, 30.0)  # degrees within which images are counted
+    wrong: float = 0.1  # of the diagonal: matches further off are outlined in pictures
+    resamples: int = 1000  # of the bootstrap over images
+    examples: int = 4  # rows of the picture
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class SurfaceProtocol:
+    """Keypoints of photographs matched with a mesh decorated from rendered views."""
+
+    decorate: DecorateSettings = RENDERED
+    radius: float = 0.1  # of the diagonal: a keypoint that lands within is near
+    resamples: int = 1000  # of the bootstrap over photographs
+    seed: int = 0
 
 
 class Conditions(NamedTuple):

@@ -6,10 +6,10 @@ from geco.system import lazy
 
 if TYPE_CHECKING:
     from geco.pose.cameras import Camera, orbit
-    from geco.pose.estimation import Pose, estimate, pose_json
+    from geco.pose.estimation import Pose, estimate, from_features, pose_json
     from geco.pose.geodesics import Geodesics
     from geco.pose.landmarks import animal_landmarks, transfer_vertices
-    from geco.pose.looks import Look, draw_look
+    from geco.pose.looks import DECORATING, TESTING, Look, draw_look
     from geco.pose.meshes import Mesh, load_mesh, problems, subdivide
     from geco.pose.patches import SurfaceMatches, match_patches, match_points
     from geco.pose.photographs import PosedImage, read_posed

@@ -53,11 +53,14 @@ class PnpSettings:
             raise InputError(f"focals must name at least one positive focal length, got {self.focals}")
 
 
+USUAL = PnpSettings()
+
+
 @dataclass(frozen=True)
 class PoseSettings:
     """Which patches are matched with the mesh, and when a pose counts as found."""
 
-    pnp: PnpSettings = PnpSettings()
+    pnp: PnpSettings = USUAL
     cycle: float = 2.0  # patches: a vertex must lead back to within so many of where the match began; inf: any
     confidence: float = 0.25  # share of inliers below which there is no pose
     matches: int = 12  # inliers below which there is no pose
