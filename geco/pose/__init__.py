@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         decorate,
         decorate_images,
         decorated_once,
+        medians,
         read_decoration,
         write_decoration,
     )
