@@ -50,7 +50,7 @@ def estimate(
     if focal is not None and not focal > 0:
         raise InputError(f"a focal length must be positive, in pixels, got {focal}")
     features = photograph if isinstance(photograph, FeatureMap) else next(iter(encoder.extract_stream([photograph])))
-    return from_features(features, decoration, mask=mask, focal=focal, settings=settings)
+    return from_features(features, decoration, mask=mask, focal=focal, threshold=encoder.threshold, settings=settings)
 
 
 def from_features(
@@ -59,10 +59,12 @@ def from_features(
     *,
     mask: Bool[Tensor, "h w"] | None = None,
     focal: float | None = None,
+    threshold: float = 0.0,
     settings: PoseSettings = USUAL,
 ) -> Pose:
-    """The same from features of the decoration's encoder."""
+    """The same from features of the decoration's encoder; matches below the threshold's similarity are left out."""
     matches = closed(match_patches(features, decoration, mask=mask), settings.cycle)
+    matches = matches.where(matches.score >= threshold)
     lens = pinhole(_size(features), focal or TYPICAL_FOCAL * max(features.size))
     if len(matches) < pnp.MINIMAL:
         reason = f"{len(matches)} consistent matches, a pose needs {pnp.MINIMAL}"

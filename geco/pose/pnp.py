@@ -59,7 +59,8 @@ def solve(
     longest = max(camera.size)
     tried = [camera] if focal_known else [replace(camera, focal=(f * longest,) * 2) for f in settings.focals]
     tolerance = settings.tolerance * longest
-    found = [_ransac(points2d, scaled, lens, tolerance, settings) for lens in tried]
+    share = replace(settings, iterations=max(1, settings.iterations // len(tried)))
+    found = [_ransac(points2d, scaled, lens, tolerance, share) for lens in tried]
     costs = [_cost(lens, points2d, scaled, weights, tolerance) for lens in found]
     best = found[int(np.argmin(costs))]
     if best is None:
