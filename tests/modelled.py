@@ -6,7 +6,8 @@ import json
 import numpy as np
 import trimesh
 
-from geco.pose.meshes import Mesh
+from geco.pose.meshes import Mesh, subdivide
+from geco.pose.rig import Nodes, Rig
 
 
 def mesh_of(shape, name="made"):
@@ -37,6 +38,57 @@ def animal():
     parts += [box((0.25, 1, 0.25), (x, -0.9, z)) for x in (-0.35, 0.35) for z in (-0.8, 0.8)]
     parts.append(box((0.12, 0.7, 0.12), (0.25, 1.3, 1.2)))
     return mesh_of(trimesh.util.concatenate(parts), "animal")
+
+
+JOINTS = {
+    "Head": (0, 0.7, 1.0),
+    "Neck1": (0, 0.5, 0.8),
+    "Torso3": (0, 0.2, 0.6),
+    "Tail1": (0, 0.3, -0.95),
+    **{
+        f"{name}.{side}": (sign * x, y, z)
+        for side, sign in (("L", 1), ("R", -1))
+        for name, x, y, z in (
+            ("Ear1", 0.25, 0.95, 1.1),
+            ("FrontUpperLeg", 0.35, -0.4, 0.8),
+            ("FF", 0.35, -1.3, 0.8),
+            ("BackUpperLeg", 0.35, -0.4, -0.8),
+            ("BackLowerLeg", 0.35, -0.9, -0.8),
+            ("FFB", 0.35, -1.3, -0.8),
+        )
+    },
+}
+
+
+def rigged_animal(*, legs=1.0, vertices=800, name="rigged"):
+    """The animal of boxes with bones in it, its legs longer by a factor; each vertex follows its nearest joint."""
+    mesh = subdivide(animal(), vertices)
+    places = np.array(list(JOINTS.values()), np.float64)
+    nearest = np.linalg.norm(mesh.vertices[:, None] - places, axis=-1).argmin(1)
+    weights = np.eye(len(places))[nearest]
+
+    def stretched(points):
+        longer = np.where(points[:, 1] < -0.5, -0.5 + (points[:, 1] + 0.5) * legs, points[:, 1])
+        return np.stack([points[:, 0], longer, points[:, 2]], 1)
+
+    bind = np.tile(np.eye(4), (len(places), 1, 1))
+    bind[:, :3, 3] = stretched(places)
+    count = len(places)
+    still = Nodes(
+        (-1,) * count, bind[:, :3, 3], np.tile([0, 0, 0, 1.0], (count, 1)), np.ones((count, 3)), tuple(range(count))
+    )
+    eyes = (np.abs(mesh.vertices[:, 0]) > 0.2) & (mesh.vertices[:, 2] > 1.5) & (mesh.vertices[:, 1] > 0.75)
+    rig = Rig(
+        joints=tuple(JOINTS),
+        bind=bind,
+        weights=weights,
+        parent=(-1,) * count,
+        materials=eyes.astype(np.int64),
+        material_names=("Coat", "Eyes"),
+        nodes=still,
+        joint_nodes=tuple(range(count)),
+    )
+    return Mesh(stretched(mesh.vertices), mesh.faces, rig=rig, name=name)
 
 
 def rigged_gltf(path):

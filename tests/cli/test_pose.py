@@ -104,3 +104,15 @@ def test_without_the_extra_one_line_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "trimesh", None)
     with pytest.raises(MissingPackageError, match=r"pip install 'geco-features\[pose\]'"):
         geco.pose.load_mesh(tmp_path / "box.obj")
+
+
+def test_evaluate_pose_compares_two_models(invoke, mesh, tiny_folder, tmp_path):
+    quick = ("--views", "3", "--images", "2", "--size", "56")
+    done = invoke("evaluate", "pose", mesh, "-m", tiny_folder, *quick, "--out", "one", "--json")
+    assert done.exit_code == 0, done.output
+    report = json.loads(done.stdout)
+    assert {"d_geo", "e_rot", "within 5°", "within 10°", "within 30°"} == set(report["values"])
+    assert (tmp_path / "one" / "matches.png").is_file()
+    both = invoke("evaluate", "pose", mesh, "-m", tiny_folder, "-m", tiny_folder, *quick)
+    assert "Side by side" in both.stdout
+    assert "-0.000 ±0.000" in both.stdout or "0.000 ±0.000" in both.stdout

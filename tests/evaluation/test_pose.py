@@ -5,15 +5,17 @@ import math
 import numpy as np
 import pytest
 import torch
-from modelled import animal, sphere
+from modelled import animal, rigged_animal, sphere
 
 from geco import evaluation, pose
+from geco.data import Pairs, published_skeletons
 from geco.errors import InputError
 from geco.evaluation.metrics.pose import RotationErrors, SurfaceErrors, weighted_medians
 from geco.evaluation.settings import PoseProtocol, SurfaceProtocol
 from geco.evaluation.surface import Landmarks, add
+from geco.pose import Scene
 from geco.pose.settings import DecorateSettings
-from geco.types import FeatureMap
+from geco.types import FeatureMap, Keypoints, View
 
 QUICK = PoseProtocol(images=3, decorate=DecorateSettings(views=8, side=112, vertices=500, batch_size=4), resamples=50)
 
@@ -109,3 +111,63 @@ def test_confusion_is_nearer_to_the_twin():
     add(errors, distance, marks.sided & (twin < distance), marks.sided, SurfaceProtocol().radius)
     assert errors.mean().value == 2.0
     assert errors.confusion().value == 0.5
+
+
+def photographed(mesh, count):
+    """Rendered pictures annotated with the mesh's own landmarks where they are visible, as pairs of a dataset."""
+    skeleton = published_skeletons("animalpose")["animal"]
+    landmarks, scene, views = pose.animal_landmarks(mesh), Scene(mesh), []
+    vertices = [landmarks[name] for name in skeleton.names]
+    for i, camera in enumerate(pose.orbit(mesh.vertices, count, size=(112, 112), seed=21)):
+        picture = pose.paint(scene, camera, scene.look(camera), pose.draw_look(i, *pose.TESTING))
+        xy = torch.from_numpy(camera.project(mesh.vertices[vertices])[0]).float()
+        visible = torch.from_numpy(scene.visible(camera)[vertices])
+        views.append(View(picture, (112, 112), Keypoints(xy, visible), name=f"view {i}"))
+    rows = [(i, (i + 1) % count) for i in range(count)]
+    return Pairs(tuple(views), rows, ["horse"] * count, [skeleton] * count), landmarks
+
+
+class Placing(Blind):
+    """An encoder that knows the places of one mesh: looks the camera up by the picture."""
+
+    def __init__(self, mesh, cameras_of):
+        self.scene, self.cameras_of = Scene(mesh), cameras_of
+        self.waves = torch.randn(3, 32, generator=torch.Generator().manual_seed(0))
+
+    def extract_stream(self, pictures, *, batch_size=8):
+        for picture in pictures:
+            camera = self.cameras_of.pop(0).resized((28, 28))
+            hits, mesh = self.scene.look(camera), self.scene.mesh
+            places = np.einsum("hwk,hwkd->hwd", hits.barycentric, mesh.vertices[mesh.faces[hits.face]])
+            values = torch.sin(torch.from_numpy(places).float() @ self.waves * 1.5 + torch.arange(32))
+            values[~torch.from_numpy(hits.mask)] = 0.1
+            yield FeatureMap(values.permute(2, 0, 1), tuple(picture.shape[-2:]))
+
+
+def test_keypoints_of_pictures_land_on_their_own_places():
+    mesh = rigged_animal()
+    dataset, _ = photographed(mesh, 4)
+    protocol = SurfaceProtocol(decorate=DecorateSettings(views=16, side=112, vertices=800), resamples=50)
+    how = protocol.decorate
+    around = pose.orbit(mesh.vertices, 16, size=(112, 112), seed=how.seed)
+    views = evaluation.surface.photographs(dataset, "horse")
+    assert len(views) == 4
+    encoder = Placing(mesh, [*around, *pose.orbit(mesh.vertices, 4, size=(112, 112), seed=21)])
+    report = evaluation.surface.run(encoder, mesh, views, protocol)
+    assert report.measure("d_geo").value < 0.1
+    assert report.measure("left/right confused").value < 0.15
+    blind = evaluation.surface.run(Blind(), mesh, views, protocol)
+    assert blind.measure("d_geo").value > 2 * report.measure("d_geo").value
+    assert report.tables[0].rows[-1][0] == "all"
+    with pytest.raises(InputError, match="no photographs of 'cow'; it has: horse"):
+        evaluation.surface.photographs(dataset, "cow")
+
+
+def test_another_animal_is_tested_through_its_bones():
+    horse, longer = rigged_animal(vertices=500), rigged_animal(legs=1.3, vertices=500, name="longer")
+    report, trials = evaluation.pose.run(Blind(), [horse], QUICK, others=[longer])
+    assert [row[0] for row in report.tables[0].rows] == ["longer"]
+    assert report.data == "rigged, tested on longer"
+    for trial in trials:  # the truth is on the decorated mesh: same vertex numbers, by construction
+        off = trial.camera.project(longer.vertices[trial.true])[0] - trial.matches.xy.numpy()
+        assert np.median(np.linalg.norm(off, axis=1)) < 14

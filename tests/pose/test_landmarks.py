@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from dataset_trees import real, real_root
-from modelled import animal
+from modelled import animal, rigged_animal
 
 from geco.data import published_skeletons
 from geco.errors import InputError
@@ -19,6 +19,27 @@ def test_a_mesh_without_bones_is_refused():
         animal_landmarks(animal())
     with pytest.raises(InputError, match="both must be rigged"):
         transfer_vertices(animal(), animal())
+
+
+def test_landmarks_of_the_animal_of_boxes():
+    mesh = rigged_animal(vertices=4000)
+    place = {keypoint: mesh.vertices[vertex] for keypoint, vertex in animal_landmarks(mesh).items()}
+    assert len(place) == 20
+    assert all(place[name][0] > 0 for name in place if name.startswith("left"))
+    assert all(place[name][0] < 0 for name in place if name.startswith("right"))
+    assert np.linalg.norm(place["left_front_paw"] - (0.35, -1.3, 0.8)) < 0.3
+    assert place["nose"][2] == pytest.approx(1.55)
+    assert place["withers"][1] == pytest.approx(0.5)
+
+
+def test_places_go_to_the_same_places_of_longer_legs():
+    """Known truth: vertex i of the one is vertex i of the other, only further down."""
+    short, long = rigged_animal(), rigged_animal(legs=1.3)
+    place = transfer_vertices(short, long)
+    off = np.linalg.norm(long.vertices[place] - long.vertices, axis=1) / long.diagonal
+    assert np.median(off) < 0.02
+    assert off.mean() < 0.05
+    assert (transfer_vertices(short, short) == np.arange(len(short.vertices))).mean() > 0.98
 
 
 @real
