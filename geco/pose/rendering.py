@@ -45,11 +45,16 @@ class Scene:
         self._rays = _intersector(mesh)
 
     @cached_property
+    def face_normals(self) -> Float[np.ndarray, "f 3"]:
+        """Unit normals of the faces."""
+        return self.mesh.normals()
+
+    @cached_property
     def vertex_normals(self) -> Float[np.ndarray, "v 3"]:
         """Unit normals of the vertices: of the faces around them, weighted by their angle there."""
         normals = np.zeros_like(self.mesh.vertices)
         a, b, c = (self.mesh.vertices[self.mesh.faces[:, i]] for i in range(3))
-        face = self.mesh.normals()
+        face = self.face_normals
         for i, (at, left, right) in enumerate(((a, b, c), (b, c, a), (c, a, b))):
             sides = [
                 side / np.maximum(np.linalg.norm(side, axis=1, keepdims=True), 1e-300)
@@ -139,7 +144,7 @@ def paint(scene: Scene, camera: Camera, hits: Hits, look: Look) -> UInt8[Tensor,
         scaled = (points - mesh.vertices.min(0)) / mesh.diagonal
         own = None if mesh.colours is None else np.einsum("nk,nkd->nd", shares, mesh.colours[face])
         colours = np.clip(looks.coat_colours(look, scaled, own), 0, 1)
-        flat = mesh.normals()[face]
+        flat = scene.face_normals[face]
         normals = np.einsum("nk,nkd->nd", shares, scene.vertex_normals[corners]) if look.smooth else flat
         normals = normals / np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-12)
         facing = (flat * (camera.position - points)).sum(1) > 0  # by the face: an interpolated normal may lean away

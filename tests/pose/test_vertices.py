@@ -11,7 +11,7 @@ from geco import geometry, pose
 from geco.errors import InputError, MissingFileError
 from geco.pose import DecorateSettings, PoseSettings, Scene, orbit, rotation_error
 from geco.pose.estimation import from_features
-from geco.pose.vertices import medians
+from geco.pose.vertices import _sort, medians
 from geco.types import Encoder, FeatureMap
 
 SMALL = DecorateSettings(views=24, side=112, vertices=900, batch_size=5, chunk=100, seed=3)
@@ -78,6 +78,14 @@ def test_medians_are_those_of_all_samples_at_once(chunk):
         unit = torch.nn.functional.normalize(torch.stack(rows), dim=1)[visible[:, vertex]]
         true = torch.from_numpy(np.median(unit.numpy(), axis=0)) if len(unit) else torch.zeros(5)
         assert torch.allclose(ours[vertex], torch.nn.functional.normalize(true, dim=0), atol=1e-6)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 13, 24, 33])
+def test_columns_are_ordered_as_by_torch(count):
+    torch.manual_seed(count)
+    values = torch.randn(count, 3, 4).round(decimals=1)  # with ties
+    values[count // 2 :, 0] = torch.inf
+    assert torch.equal(_sort(values.clone()), values.sort(0).values)
 
 
 def test_a_decoration_has_the_features_of_its_places(decorated):
