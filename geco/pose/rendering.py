@@ -124,11 +124,11 @@ class Scene:
         a, b, c = (inside[self.mesh.faces[face, i]] for i in range(3))
         normal = np.cross(b - a, c - a)
         with np.errstate(divide="ignore", invalid="ignore"):
-            depth = (normal * a).sum(1) / (normal * rays).sum(1)
+            depth = _dot(normal, a) / _dot(normal, rays)
             points = rays * depth[:, None]
-            square = (normal * normal).sum(1)
-            at_a = (np.cross(b - points, c - points) * normal).sum(1) / square
-            at_b = (np.cross(c - points, a - points) * normal).sum(1) / square
+            square = _dot(normal, normal)
+            at_a = _dot(np.cross(b - points, c - points), normal) / square
+            at_b = _dot(np.cross(c - points, a - points), normal) / square
         shares = np.nan_to_num(np.clip(np.stack([at_a, at_b, 1 - at_a - at_b], 1), 0, 1))
         return shares / np.maximum(shares.sum(1, keepdims=True), 1e-12), depth
 
@@ -146,8 +146,8 @@ def paint(scene: Scene, camera: Camera, hits: Hits, look: Look) -> UInt8[Tensor,
         colours = np.clip(looks.coat_colours(look, scaled, own), 0, 1)
         flat = scene.face_normals[face]
         normals = np.einsum("nk,nkd->nd", shares, scene.vertex_normals[corners]) if look.smooth else flat
-        normals = normals / np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-12)
-        facing = (flat * (camera.position - points)).sum(1) > 0  # by the face: an interpolated normal may lean away
+        normals = normals / np.maximum(np.sqrt(_dot(normals, normals)), 1e-12)[:, None]
+        facing = _dot(flat, camera.position - points) > 0  # by the face: an interpolated normal may lean away
         pixels[mask] = looks.shade(look, colours, normals @ camera.rotation.T, facing)
     return torch.from_numpy((pixels * 255).round().astype(np.uint8)).permute(2, 0, 1).contiguous()
 
@@ -168,6 +168,11 @@ def place_colours(scene: Scene, camera: Camera) -> Float[np.ndarray, "h w 4"]:
             [colours * (0.35 + 0.65 * slant.clip(0, 1))[:, None], np.ones((len(points), 1))], 1
         )
     return pixels
+
+
+def _dot(a: Float[np.ndarray, "n 3"], b: Float[np.ndarray, "n 3"]) -> Float[np.ndarray, "n"]:
+    """Dot products row by row; several times as fast as a sum along so short an axis."""
+    return np.einsum("ij,ij->i", a, b)
 
 
 def _intersector(mesh: Mesh) -> Any:
