@@ -146,7 +146,7 @@ def medians(
 def _sort(values: Float[Tensor, "n v c"]) -> Float[Tensor, "n v c"]:
     """The same tensor, its columns ordered in place by merge exchange (Knuth, vol. 3, algorithm 5.2.2M).
 
-    Whole rows are compared at once, which is some three times as fast as torch.sort along a short dimension.
+    Whole rows are compared at once, which is several times as fast as torch.sort along a short dimension.
     """
     count = len(values)
     largest = 1 << max(0, (count - 1).bit_length() - 1)
