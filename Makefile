@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip install --quiet --constraint constraints.txt
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test check bench docs clean
+.PHONY: demo test check bench hostile docs clean
 
 demo: $(STAMP)  ## pictures of points of one animal found on another
 	$(BIN)/geco gallery --out geco-gallery
@@ -24,6 +24,9 @@ wheel-test: $(STAMP)  ## build the wheel and use it from another folder
 
 bench: $(STAMP)  ## speed and memory against the obvious alternatives
 	for script in speed/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+hostile: $(STAMP)  ## real command lines with damaged files and nonsense (some minutes)
+	$(BIN)/python tests/hostile/command_lines.py
 
 docs: $(STAMP)  ## the documentation as a site in site/
 	$(BIN)/mkdocs build --strict

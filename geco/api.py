@@ -5,11 +5,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from geco import geometry, matching, models, pose, propagation
+from geco import checks, geometry, matching, models, pose, propagation
 from geco.errors import InputError
 from geco.images import Readable
 from geco.matching.settings import MatchSettings
@@ -41,8 +42,10 @@ def transfer(
 ) -> Matches:
     """Where points (x, y) of the source image lie in the target image, how sure, and whether they are visible there."""
     encoder = _encoder(model)
+    settings = _settings(encoder, settings)
     start, end = _maps(encoder, source, target)
-    return matching.transfer(start, end, as_points(points, start.size), settings or match_settings(encoder))
+    xy = as_points(points, start.size).to(start.values.device)
+    return matching.transfer(start, end, xy, settings)
 
 
 def match(
@@ -57,8 +60,9 @@ def match(
     if points is not None:
         return transfer(source, target, points, model=model, settings=settings)
     encoder = _encoder(model)
+    settings = _settings(encoder, settings)
     start, end = _maps(encoder, source, target)
-    return matching.mutual(start, end, settings or match_settings(encoder))
+    return matching.mutual(start, end, settings)
 
 
 def heatmap(
@@ -71,10 +75,12 @@ def heatmap(
 ) -> Float[Tensor, "h w"]:
     """Similarity of every target pixel to one point of the source image."""
     encoder = _encoder(model)
-    settings = settings or match_settings(encoder)
+    settings = _settings(encoder, settings)
     start, end = _maps(encoder, source, target)
-    query = matching.queries(start, as_points([point], start.size), settings)
-    return matching.score_maps(query, matching.prepare(end, settings))[0]
+    query = matching.queries(start, as_points([point], start.size).to(start.values.device), settings)
+    scores = matching.score_maps(query, matching.prepare(end, settings))[0]
+    matching.check_finite(scores)
+    return scores
 
 
 def features(image: Readable, *, model: Model = None) -> FeatureMap:
@@ -83,11 +89,12 @@ def features(image: Readable, *, model: Model = None) -> FeatureMap:
 
 
 def label(
-    labelled: Iterable[tuple[Readable, Int[Tensor, "_ _"]]], pictures: Iterable[Readable], *, model: Model = None
+    labelled: Iterable[tuple[Readable, propagation.LabelMap]], pictures: Iterable[Readable], *, model: Model = None
 ) -> Iterator[Int[Tensor, "_ _"]]:
     """Part labels of new images, one map (height, width) after the other, from a few images whose parts are labelled.
 
-    `labelled` are pairs of an image and its label map, in which 0 is background and i is part i.
+    `labelled` are pairs of an image and its label map, in which 0 is background and i is part i; at least one map
+    must show a part.
     """
     return propagation.label(_encoder(model), labelled, pictures)
 
@@ -123,11 +130,10 @@ def estimate_pose(
 
 
 def as_points(points: Points, size: Size) -> Float[Tensor, "k 2"]:
-    """Points as a tensor, checked to be (x, y) inside an image of `size`."""
-    try:
-        xy = torch.as_tensor(points, dtype=torch.float32)
-    except (TypeError, ValueError):
-        raise InputError(f"points must be pairs of numbers (x, y), got {points!r}") from None
+    """Points as a tensor (k, 2), checked to be (x, y) inside an image of `size`; an empty list has none."""
+    xy = _numbers(points)
+    if not xy.numel() and xy.ndim == 1:
+        return xy.reshape(0, 2)
     if xy.ndim != 2 or xy.shape[-1] != 2:
         raise InputError(f"points must be a list of (x, y), shape (k, 2), got shape {tuple(xy.shape)}")
     outside = ~geometry.inside(xy, size=size)  # NaN compares as outside
@@ -138,6 +144,21 @@ def as_points(points: Points, size: Size) -> Float[Tensor, "k 2"]:
             f"point {row + 1} is ({x:g}, {y:g}), outside the source image of {size[1]}×{size[0]} (width×height) pixels"
         )
     return xy
+
+
+def _numbers(points: Points) -> Tensor:
+    """Points as floating point numbers; not those of truth values, text or tensors without content."""
+    if isinstance(points, Tensor):
+        if points.is_complex() or points.dtype == torch.bool or points.layout != torch.strided or points.is_meta:
+            raise InputError(f"points must be pairs of numbers (x, y), got a tensor of {points.dtype}")
+        return points.detach().to(torch.float32)
+    try:
+        given = np.asarray(points)
+    except Exception:  # of all kinds, by what the points are instead
+        given = np.empty((), dtype=object)
+    if given.dtype.kind not in "iuf" or given.dtype.itemsize > 8:
+        raise InputError(f"points must be pairs of numbers (x, y), got {checks.shown(points)}")
+    return torch.from_numpy(given.astype(np.float64)).to(torch.float32)
 
 
 def match_settings(encoder: Encoder, *, threshold: float | None = None, **changes: Any) -> MatchSettings:
@@ -151,8 +172,18 @@ def _maps(encoder: Encoder, *seen: Seen) -> list[FeatureMap]:
     return [image if isinstance(image, FeatureMap) else next(unseen) for image in seen]
 
 
-def _encoder(model: Model) -> Encoder:
-    return _loaded(model) if model is None or isinstance(model, str | Path) else model
+def _encoder(model: Any) -> Encoder:
+    if model is None or isinstance(model, str | Path):
+        return _loaded(model)
+    if not isinstance(model, Encoder) or isinstance(model, type):
+        raise InputError(f"model must be what geco.load returns, or what it takes, got {checks.shown(model)}")
+    return model
+
+
+def _settings(encoder: Encoder, settings: Any) -> MatchSettings:
+    if settings is not None and not isinstance(settings, MatchSettings):
+        raise InputError(f"settings must be MatchSettings, got {checks.shown(settings)}")
+    return match_settings(encoder) if settings is None else settings
 
 
 @lru_cache(maxsize=1)

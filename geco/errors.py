@@ -5,10 +5,29 @@ all of ours and nothing else. The command line shows these as one line, and ever
 """
 
 DISTRIBUTION = "geco-features"  # what pip calls this package
+LONGEST = 300  # characters of a message: a line that is read, not searched
+LONGEST_WORD = 120  # a path may be longer, but its ends tell which one it is
+
+
+def brief(text: str) -> str:
+    """The text as one printable line of bounded length; of what is too long, the middle is left out."""
+    line = " ".join(_elided(word, LONGEST_WORD) for word in text.split())
+    printable = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+    return _elided(printable, LONGEST)
+
+
+def _elided(text: str, longest: int) -> str:
+    if len(text) <= longest:
+        return text
+    head = (longest - 1) // 2
+    return f"{text[:head]}…{text[head + 1 - longest :]}"
 
 
 class GecoError(Exception):
-    """What geco says about its input or its surroundings."""
+    """What geco says about its input or its surroundings, in one `brief` line."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(brief(message))
 
 
 class InputError(GecoError, ValueError):

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
+from geco import checks
 from geco.errors import InputError
 from geco.types import Image, Keypoints, Size, Skeleton, View, Window
 
@@ -204,7 +205,7 @@ def cut(pixels: Tensor, window: tuple[int, int, int, int], *, beyond: Literal["e
 
 def frame(view: View, window: tuple[int, int, int, int]) -> View:
     """The crop of an unread view: keypoints, box and size move now, image and mask when they are read."""
-    x0, y0, x1, y1 = window
+    x0, y0, x1, y1 = (checks.whole(edge, "an edge of a crop window") for edge in window)
     if x1 <= x0 or y1 <= y0:
         raise InputError(f"a crop window needs x0 < x1 and y0 < y1, got {window}")
     size = (y1 - y0, x1 - x0)

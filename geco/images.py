@@ -1,22 +1,18 @@
 """Images: whatever the user has → an 8-bit RGB tensor, within limits; and the encoder's input from it."""
 
-import io
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Shaped, UInt8
+from jaxtyping import Bool, Float, Int, Shaped, UInt8
 from PIL import Image as Pillow
-from PIL import ImageOps, UnidentifiedImageError
 from torch import Tensor
 
-from geco import geometry
-from geco.errors import InputError, MissingFileError
+from geco import checks, decoding, geometry
+from geco.errors import InputError
 from geco.types import Image, MaskFile, Size, View
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -30,6 +26,11 @@ class ImageLimits:
     megapixels: float = 80.0  # above any camera in common use, below what would fill a laptop's memory
     shortest_side: int = 8  # pixels; smaller files are icons or mistakes, there is nothing to match in them
 
+    def __post_init__(self) -> None:
+        if self.megapixels != math.inf:
+            checks.number(self.megapixels, "ImageLimits.megapixels", above=0)
+        checks.whole(self.shortest_side, "ImageLimits.shortest_side", least=1)
+
 
 Readable = str | Path | bytes | Pillow.Image | Shaped[np.ndarray, "..."] | Shaped[Tensor, "..."]
 
@@ -37,38 +38,84 @@ Readable = str | Path | bytes | Pillow.Image | Shaped[np.ndarray, "..."] | Shape
 def read(image: Readable, *, limits: ImageLimits = ImageLimits()) -> UInt8[Tensor, "3 h w"]:
     """RGB pixels of a file, bytes, PIL image, array (h, w[, c]) or tensor (3, h, w), turned upright as its EXIF says.
 
-    Grey, palette, CMYK, 16-bit and transparent images are converted (transparency over white). Floating point arrays
-    and tensors must lie in [0, 1].
+    Of an animated file it is the first frame. Grey, palette, CMYK, 16-bit and transparent images are converted
+    (transparency over white), 32-bit and floating point files as `decoding.to_rgb` says. Floating point arrays and
+    tensors must lie in [0, 1].
     """
     if isinstance(image, Tensor):
         return _within(_from_tensor(image), "the tensor", limits)
     if isinstance(image, np.ndarray):
         return _within(_from_array(image), "the array", limits)
     if isinstance(image, Pillow.Image):
-        return _from_pillow(image, "the image", limits)
-    name = "the bytes" if isinstance(image, bytes) else str(image)
-    with _opened(image, name) as opened:
+        with decoding.guarded("the image"):
+            return _from_pillow(image, "the image", limits)
+    if not isinstance(image, str | Path | bytes):
+        raise InputError(
+            f"an image must be a path, bytes, PIL image, array or tensor, got {type(image).__name__} "
+            f"({checks.shown(image)})"
+        )
+    name = "the bytes" if isinstance(image, bytes) else str(image) or "''"
+    with decoding.opened(image, name) as opened:
         return _from_pillow(opened, name, limits)
 
 
 def size_of(path: str | Path) -> Size:
     """(height, width) of an image file as `read` will return it, from its header alone."""
-    with _opened(path, str(path)) as opened:
-        width, height = opened.size
-        turned = opened.getexif().get(0x0112, 1) >= 5  # orientations 5 to 8 exchange the sides
-        return (width, height) if turned else (height, width)
+    with decoding.opened(path, str(path)) as opened:
+        return decoding.size_of(opened)
 
 
 def read_mask(mask: MaskFile, *, limits: ImageLimits = ImageLimits()) -> Bool[Tensor, "h w"]:
-    """Foreground pixels of a mask file."""
-    with _opened(mask.path, str(mask.path)) as opened:
-        _check_size(opened.size, str(mask.path), limits)
-        with _decoding(str(mask.path)):
-            values = np.array(opened)
+    """Foreground pixels of a mask file, by the rules of `MaskFile`."""
+    name = str(mask.path)
+    with decoding.opened(mask.path, name, what="a mask") as opened:
+        check_size(opened.size, name, limits)
+        foreground = _labelled(opened, mask.label, name) if mask.label is not None else _foreground(opened, name)
+    return torch.from_numpy(np.ascontiguousarray(foreground))
+
+
+def _labelled(opened: Pillow.Image, label: int, name: str) -> np.ndarray:
+    values = np.array(opened)
+    if values.ndim == 3 and opened.mode not in decoding.TRANSPARENT and (values != values[..., :1]).any():
+        raise InputError(f"{name} is a picture in colours; expected one channel of labels, {label} for the object")
+    return np.asarray((values if values.ndim == 2 else values[..., 0]) == label)
+
+
+def _foreground(opened: Pillow.Image, name: str) -> np.ndarray:
+    values = np.array(opened.convert("RGB") if opened.mode in ("CMYK", "YCbCr", "HSV") else opened)
+    if opened.mode == "P" and _is_black_and_white(opened, values):
+        values = np.array(opened.convert("L"))
+    if opened.mode in decoding.TRANSPARENT and values[..., -1].min() != values[..., -1].max():
+        values = values[..., -1]
     values = values if values.ndim == 2 else values[..., 0]
     if values.dtype == np.bool_:
-        return torch.from_numpy(values)
-    return torch.from_numpy(values >= 128 if mask.label is None else values == mask.label)
+        return values
+    if not np.isfinite(values).all():
+        raise InputError(f"{name} holds NaN or infinity; expected 0 and 255, or 0 and 1")
+    high = values.max(initial=0)
+    if high <= 1:
+        return np.asarray(values >= 0.5)
+    return np.asarray(values >= (128 if high <= 255 else 32768))
+
+
+def _is_black_and_white(opened: Pillow.Image, values: np.ndarray) -> bool:
+    """Whether a palette image shows only black and white, so that its colours and not its indices are the mask."""
+    colours = np.array(opened.getpalette("RGB") or [], dtype=np.uint8).reshape(-1, 3)
+    used = np.unique(values)
+    return bool(
+        len(used)
+        and used[-1] < len(colours)
+        and np.isin(colours[used], (0, 255)).all()
+        and (colours[used] == colours[used][:, :1]).all()
+    )
+
+
+def read_labels(path: Path, *, limits: ImageLimits = ImageLimits()) -> Int[Tensor, "h w"]:
+    """Pixel values of a file of labels, such as classes or objects: palette indices or grey values, not colours."""
+    with decoding.opened(path, str(path), what="an image of labels") as opened:
+        check_size(opened.size, str(path), limits)
+        values = np.array(opened)
+    return torch.from_numpy((values if values.ndim == 2 else values[..., 0]).astype(np.int64))
 
 
 def read_view(view: View, *, limits: ImageLimits = ImageLimits()) -> UInt8[Tensor, "3 h w"] | Float[Tensor, "3 h w"]:
@@ -109,7 +156,9 @@ def _check_annotated(pixels: Tensor, size: Size, what: str) -> None:
 
 def fit(size: Size, *, multiple: int, longest: int | None = None) -> Size:
     """The size nearest to `size` (scaled to `longest`, if given) whose sides are multiples of this."""
-    scale = 1.0 if longest is None else longest / max(size)
+    for side in size:
+        checks.number(side, "the side of an image", above=0)
+    scale = 1.0 if longest is None else checks.number(longest, "the longest side", least=1) / max(size)
     height, width = (max(multiple, round(side * scale / multiple) * multiple) for side in size)
     return height, width
 
@@ -122,73 +171,37 @@ def prepare(image: Image, to: Size, *, mode: str = "bilinear") -> Float[Tensor, 
     return (pixels - mean[:, None, None]) / std[:, None, None]
 
 
-@contextmanager
-def _opened(image: str | Path | bytes, name: str) -> Iterator[Pillow.Image]:
-    """The file opened but not decoded, or one line that says why not."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Pillow.DecompressionBombWarning)  # our own limit speaks for it
-            opened = Pillow.open(io.BytesIO(image) if isinstance(image, bytes) else image)
-    except FileNotFoundError:
-        raise MissingFileError(f"{name}: no such file; expected an image") from None
-    except IsADirectoryError:
-        raise InputError(f"{name} is a folder; expected an image file") from None
-    except UnidentifiedImageError:
-        raise InputError(f"{name} is not an image that can be read (JPEG, PNG, WebP, TIFF, BMP, GIF are)") from None
-    except Pillow.DecompressionBombError as error:
-        raise InputError(f"{name} is too large to be read: {error}") from None
-    except OSError as error:
-        if error.strerror:  # from the system: permissions, a broken disk
-            raise InputError(f"{name} cannot be read: {error.strerror}") from None
-        raise InputError(f"{name} is damaged or cut short: {error}; get the file again") from None
-    with opened:
-        yield opened
-
-
-@contextmanager
-def _decoding(name: str) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, SyntaxError, ValueError) as error:  # Pillow raises all three for damaged files
-        raise InputError(f"{name} is damaged or cut short: {error}; get the file again") from None
-
-
 def _from_pillow(opened: Pillow.Image, name: str, limits: ImageLimits) -> UInt8[Tensor, "3 h w"]:
-    _check_size(opened.size, name, limits)
-    with _decoding(name):
-        upright = ImageOps.exif_transpose(opened)
-        assert upright is not None
-        pixels = np.array(_to_rgb(upright))
-    return torch.from_numpy(pixels).permute(2, 0, 1).contiguous()
-
-
-def _to_rgb(image: Pillow.Image) -> Pillow.Image:
-    if image.mode in ("I", "F") or image.mode.startswith("I;16"):
-        # PIL clips 16-bit values at 255 when it converts, which turns such images white: scale them instead.
-        values = np.asarray(image, dtype=np.float64)
-        top = 1.0 if image.mode == "F" and values.max(initial=0) <= 1 else 65535.0
-        return Pillow.fromarray((values / top * 255).round().clip(0, 255).astype(np.uint8)).convert("RGB")
-    if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
-        layered = image.convert("RGBA")
-        white = Pillow.new("RGBA", layered.size, (255, 255, 255, 255))
-        return Pillow.alpha_composite(white, layered).convert("RGB")
-    return image.convert("RGB")
+    check_size(opened.size, name, limits)
+    return torch.from_numpy(np.array(decoding.upright(opened, name))).permute(2, 0, 1).contiguous()
 
 
 def _from_array(array: np.ndarray) -> UInt8[Tensor, "3 h w"]:
+    array = np.asarray(array)  # a np.matrix stays flat whatever is done to it
     if array.ndim == 2:
         array = np.repeat(array[..., None], 3, axis=2)
     if array.ndim != 3 or array.shape[2] not in (1, 3, 4):
         raise InputError(f"an image array must be (height, width), or (height, width, 1, 3 or 4), got {array.shape}")
+    if not array.size:
+        raise InputError(f"the array is empty, {array.shape}; expected an image")
     if array.dtype == np.uint8 and array.shape[2] == 4:
-        return torch.from_numpy(np.array(_to_rgb(Pillow.fromarray(array)))).permute(2, 0, 1).contiguous()
-    array = np.repeat(array, 3, axis=2) if array.shape[2] == 1 else array[..., :3]
-    if array.dtype == np.uint16:
+        layered = Pillow.fromarray(np.ascontiguousarray(array))
+        return torch.from_numpy(np.array(decoding.to_rgb(layered, "the array"))).permute(2, 0, 1).contiguous()
+    if array.dtype.kind == "u" and array.dtype.itemsize == 2:
         array = array / 65535.0
-    return _from_tensor(torch.from_numpy(np.ascontiguousarray(array)).permute(2, 0, 1))
+    if array.dtype != np.uint8 and (array.dtype.kind != "f" or array.dtype.itemsize > 8):
+        raise InputError(f"an image must be uint8 or floating point in [0, 1] (or uint16), got {array.dtype}")
+    if array.shape[2] == 4:  # transparency over white
+        array = 1 - array[..., 3:] * (1 - array[..., :3])
+    array = np.repeat(array, 3, axis=2) if array.shape[2] == 1 else array
+    # A copy: torch takes neither foreign byte orders nor negative strides, and warns of arrays that are read-only.
+    own = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
+    return _from_tensor(torch.from_numpy(own).permute(2, 0, 1))
 
 
 def _from_tensor(tensor: Tensor) -> UInt8[Tensor, "3 h w"]:
+    if tensor.layout != torch.strided or tensor.device.type == "meta" or tensor.is_quantized or tensor.is_nested:
+        raise InputError("an image tensor must be an ordinary one, got a sparse, quantized, nested or meta tensor")
     if tensor.ndim != 3 or tensor.shape[0] not in (1, 3):
         raise InputError(f"an image tensor must be (3, height, width), got {tuple(tensor.shape)}")
     pixels = tensor.detach().expand(3, -1, -1)
@@ -196,6 +209,7 @@ def _from_tensor(tensor: Tensor) -> UInt8[Tensor, "3 h w"]:
         return pixels.contiguous()
     if not pixels.is_floating_point():
         raise InputError(f"an image must be uint8 or floating point in [0, 1], got {pixels.dtype}")
+    pixels = pixels.float() if pixels.dtype.itemsize == 1 else pixels  # eight-bit floats know no arithmetic
     if not torch.isfinite(pixels).all():
         raise InputError("the image holds NaN or infinity; expected values in [0, 1]")
     low, high = (float(edge) for edge in torch.aminmax(pixels)) if pixels.numel() else (0.0, 0.0)
@@ -207,11 +221,12 @@ def _from_tensor(tensor: Tensor) -> UInt8[Tensor, "3 h w"]:
 
 
 def _within(pixels: UInt8[Tensor, "3 h w"], name: str, limits: ImageLimits) -> UInt8[Tensor, "3 h w"]:
-    _check_size((pixels.shape[2], pixels.shape[1]), name, limits)
+    check_size((pixels.shape[2], pixels.shape[1]), name, limits)
     return pixels
 
 
-def _check_size(size: tuple[int, int], name: str, limits: ImageLimits) -> None:
+def check_size(size: tuple[int, int], name: str, limits: ImageLimits) -> None:
+    """Raise if an image of (width, height), as Pillow says it, is beyond the limits."""
     width, height = size
     if min(width, height) < limits.shortest_side:
         raise InputError(

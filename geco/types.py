@@ -5,7 +5,7 @@ sizes are (height, width), boxes are (x0, y0, x1, y1). A batch is leading dimens
 `visible=False`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
+from geco import checks
 from geco.errors import InputError
 
 Size = tuple[int, int]  # (height, width)
@@ -40,6 +41,7 @@ class Skeleton:
             if len(table) != len(self.names):
                 raise InputError(f"{label} must have one entry per keypoint: {len(self.names)}, got {len(table)}")
             for i, j in enumerate(table):
+                checks.whole(j, f"{label}[{i}]")
                 if not 0 <= j < len(table) or table[j] != i:
                     raise InputError(
                         f"{label} must be an involution (i → j → i), but {label}[{i}] = {j} does not come back"
@@ -61,13 +63,20 @@ class Keypoints:
 class MaskFile:
     """Where a foreground mask lies on disk and which of its pixel values mean foreground.
 
-    `label=None`: first channel ≥ 128 (votes or grey masks); otherwise the pixels equal to `label` (class masks).
+    `label` given (class masks): the pixels equal to it. Without one (votes or grey masks), values of at least half of
+    the scale: 128 of 255; 0.5 of 1, in files that hold nothing above 1; 32768 of 65535, in those with values above 255.
+    The values are the alpha channel, if there is one that is not the same everywhere (cut-outs); else the first
+    channel: indices of a palette, but the colours of one that is only black and white.
     `whole`: it covers the whole image file, of which a view may show only a window; otherwise just that window.
     """
 
     path: Path
     label: int | None = None
     whole: bool = True
+
+    def __post_init__(self) -> None:
+        if self.label is not None:
+            checks.whole(self.label, "the label of a mask", least=0)
 
 
 @dataclass(frozen=True)
@@ -187,6 +196,15 @@ class FeatureMap:
 
     values: Float[Tensor, "*b c h w"]
     size: Size
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.values, Tensor) or not self.values.is_floating_point() or self.values.ndim < 3:
+            shape = f"{tuple(self.values.shape)} of {self.values.dtype}" if isinstance(self.values, Tensor) else "none"
+            raise InputError(f"a feature map is a floating point tensor (channels, height, width), got {shape}")
+        if not isinstance(self.size, Sequence) or len(self.size) != 2:
+            raise InputError(f"the size of an image is (height, width), got {checks.shown(self.size)}")
+        for side in self.size:
+            checks.whole(side, "the side of the image that a feature map describes", least=1)
 
     @property
     def grid(self) -> Size:

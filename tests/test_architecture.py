@@ -18,7 +18,7 @@ import geco
 ROOT = Path(geco.__file__).parent
 REPOSITORY = Path(__file__).parents[1]
 LAYERS = {
-    0: ("errors", "types", "batching", "geometry", "images", "system"),  # and every `settings.py`
+    0: ("errors", "checks", "types", "batching", "geometry", "decoding", "images", "system"),  # and every `settings.py`
     1: ("transport", "viz", "masks", "backbones"),
     2: ("data", "matching", "losses", "models"),
     3: ("datasets", "extraction", "propagation", "pose"),
@@ -27,6 +27,7 @@ LAYERS = {
     6: ("api",),
     7: ("demo",),
     8: ("cli",),
+    9: ("__main__",),
 }
 LAYER = {room: layer for layer, rooms in LAYERS.items() for room in rooms}
 KNOW_MODELS = {"models", "training", "api", "demo", "cli"}

@@ -139,7 +139,7 @@ def write_spair(root: Path, *, train: int = 6, val: int = 2):
 
 
 def _write_view(root, squares, names):
-    name = names.setdefault(squares.name, f"2008_{len(names):06d}")
+    name = names.setdefault(squares.name, f"2008_9{len(names):05d}")  # no id of VOC
     folders = {kind: root / kind / "cat" for kind in ("JPEGImages", "ImageAnnotation", "Segmentation")}
     for folder in folders.values():
         folder.mkdir(parents=True, exist_ok=True)

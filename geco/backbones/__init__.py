@@ -21,6 +21,7 @@ from geco.system import lazy
 
 if TYPE_CHECKING:
     from geco.backbones._contract import Backbone, FrozenBackbone, PackagedFile, Source
+    from geco.backbones._folder import read_config, read_weights
     from geco.backbones._vit import ViT, load_encoder
 
 __all__, __getattr__, __dir__ = lazy.door(__name__)

@@ -1,6 +1,7 @@
 """What the vision-transformer backbones share: a frozen encoder cut off after the block that is read."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -8,7 +9,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from geco.backbones._contract import FrozenBackbone
+from geco.backbones._folder import BLOCK, CONFIG, checked_settings, read_config, read_weights
 from geco.errors import InputError
+from geco.system import documents
 
 # Our word for a projection → its name inside transformers' attention and MLP modules.
 PROJECTIONS = {
@@ -41,7 +44,7 @@ class ViT(FrozenBackbone):
         owner, blocks = _blocks(encoder)
         layer = _checked_layer(layer, len(blocks))
         if not isinstance(norm, bool):
-            raise InputError(f"norm must be true or false, got {norm!r}")
+            raise InputError(f"norm must be true or false, got {documents.shown(norm)}")
         setattr(owner, "layer" if hasattr(owner, "layer") else "layers", blocks[:layer])
         encoder.config.num_hidden_layers = layer
         if not norm:
@@ -65,7 +68,7 @@ class ViT(FrozenBackbone):
 def _checked_layer(layer: int | None, depth: int) -> int:
     layer = depth if layer is None else layer
     if isinstance(layer, bool) or not isinstance(layer, int) or not 1 <= layer <= depth:
-        raise InputError(f"layer must be between 1 and {depth} for this backbone, got {layer}")
+        raise InputError(f"layer must be between 1 and {depth} for this backbone, got {documents.shown(layer)}")
     return layer
 
 
@@ -87,13 +90,72 @@ def _blocks(encoder: Any) -> tuple[Any, nn.ModuleList]:
 
 
 def load_encoder(kind: Any, location: str, **options: Any) -> Any:
-    """A transformers model with every weight found, or an error that names what is missing."""
-    encoder, report = kind.from_pretrained(
-        location, output_loading_info=True, attn_implementation="sdpa", dtype=torch.float32, **options
-    )
+    """A transformers model of the weights in a folder, all found and in place, or an error that names what is missing.
+
+    transformers gets the values and the tensors, not the folder: it would run code, ask questions and follow names.
+    """
+    path = str(Path(location) / CONFIG)
+    config_class = kind.config_class
+    names = {name for name in vars(config_class).get("__annotations__", {}) if not name.startswith("_")}
+    try:
+        config = config_class(**checked_settings(read_config(location), names, path))
+        _check_activation(config, path)
+    except InputError:
+        raise
+    except Exception as error:  # each version of transformers has its own
+        raise InputError(f"{path} is no configuration of a {kind.__name__}: {_gist(error)}") from None
+    state = read_weights(location)
+    _check_shape(state, config, location)
+    try:
+        encoder, report = kind.from_pretrained(
+            None,
+            config=config,
+            state_dict=state,
+            output_loading_info=True,
+            attn_implementation="sdpa",
+            dtype=torch.float32,
+            trust_remote_code=False,
+            **options,
+        )
+    except (RuntimeError, ValueError, TypeError, ArithmeticError, LookupError) as error:
+        raise InputError(f"{location}: the weights do not fit {CONFIG} of a {kind.__name__}: {_gist(error)}") from None
     # The mask token is only used in pre-training; some released files leave it out.
     missing = sorted(key for key in report["missing_keys"] if not key.endswith("mask_token"))
-    if missing or report["mismatched_keys"]:
-        wrong = missing or sorted(str(key) for key in report["mismatched_keys"])
+    # Heads that come after the encoder are left out; a block must not be.
+    unused = sorted(key for key in report["unexpected_keys"] if BLOCK.search(key))
+    wrong = missing or sorted(str(key) for key in report["mismatched_keys"]) or unused
+    if wrong:
         raise InputError(f"{location} does not hold a complete {kind.__name__}: {len(wrong)} weights, first {wrong[0]}")
     return encoder
+
+
+def _check_activation(config: Any, path: str) -> None:
+    from transformers.activations import ACT2FN
+
+    if config.hidden_act not in ACT2FN:
+        raise InputError(
+            f"{path}: hidden_act: expected an activation like gelu, got {documents.shown(config.hidden_act)}"
+        )
+    if config.hidden_size % config.num_attention_heads:
+        raise InputError(
+            f"{path}: hidden_size {config.hidden_size} must be a multiple of num_attention_heads "
+            f"{config.num_attention_heads}"
+        )
+
+
+def _check_shape(state: Mapping[str, Tensor], config: Any, location: str) -> None:
+    """Refuse a configuration much larger than the weights, before a network of its size is made."""
+    table = next((value for key, value in state.items() if key.endswith("position_embeddings")), None)
+    if table is None:
+        return
+    cells = (config.image_size // config.patch_size) ** 2 + 1
+    if tuple(table.shape) not in ((1, cells, config.hidden_size), (1, cells - 1, config.hidden_size)):
+        raise InputError(
+            f"{location}: the weights do not fit {CONFIG}: position_embeddings has shape {tuple(table.shape)}, "
+            f"expected {(1, cells, config.hidden_size)}"
+        )
+
+
+def _gist(error: Exception) -> str:
+    """A library's message in a line."""
+    return " ".join(str(error).split())[:120] or type(error).__name__

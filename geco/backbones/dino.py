@@ -12,7 +12,7 @@ FROM_LAST = 3
 
 
 def load(location: str, *, layer: int | None = None, norm: bool = True) -> ViT:
-    """The DINO in a Hugging Face folder or hub repository; the fourth-to-last layer unless another is asked for."""
+    """The DINO in a Hugging Face folder; the fourth-to-last layer unless another is asked for."""
     from transformers import ViTModel
 
     encoder = load_encoder(ViTModel, location, add_pooling_layer=False)

@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
+from geco.cli._terminal import notes
 from geco.errors import InputError, MissingFileError
 
 if TYPE_CHECKING:
     from geco.models import Geco
-
-notes = Console(stderr=True, highlight=False, soft_wrap=True)  # results go to standard output, everything else here
 
 Source = Annotated[Path, typer.Argument(help="Source image.", show_default=False)]
 Target = Annotated[Path, typer.Argument(help="Target image.", show_default=False)]
@@ -27,17 +25,26 @@ Model = Annotated[
         show_default="the packaged model",
     ),
 ]
-Layer = Annotated[int | None, typer.Option(help="Block to read, of a bare backbone.", show_default="the model's")]
-InputSize = Annotated[
-    int | None, typer.Option("--size", help="Side the images are squashed to.", show_default="the model's")
+Layer = Annotated[
+    int | None,
+    typer.Option("--layer", "--layers", min=1, help="Block to read, of a bare backbone.", show_default="the model's"),
 ]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]
+InputSize = Annotated[
+    int | None,
+    typer.Option("--size", "--sizes", min=1, help="Side the images are squashed to.", show_default="the model's"),
+]
+Force = Annotated[bool, typer.Option("--force", help="Encode at a size whose cost is refused otherwise.")]
+Device = Annotated[str, typer.Option("--device", "--devices", help="auto, cpu, cuda, cuda:N or mps.")]
 Threshold = Annotated[
     float | None,
     typer.Option(
         "--threshold", "--bin", help="Below this similarity a point is not visible.", show_default="the model's"
     ),
 ]
+
+
+class OptionError(InputError):
+    """A mistake in the options of a command: exit code 2."""
 
 
 def load_model(name: str | None, *, size: int | None = None, device: str = "auto", **options: Any) -> "Geco":
@@ -48,9 +55,9 @@ def load_model(name: str | None, *, size: int | None = None, device: str = "auto
         model = api.load(name, size=size, device=device, **options)
     kind = "adapter" if model.adapted else "bare backbone"
     facts = [kind, *(f"{key} {value}" for key, value in model.config.options.items())]
-    notes.print(f"[dim]{model.name} ({', '.join(facts)}, {model.input_size} px, {model.device})[/]")
+    notes.print(f"{model.name} ({', '.join(facts)}, {model.input_size} px, {model.device})", style="dim")
     if model.note:
-        notes.print(f"[dim]{model.note}[/]")
+        notes.print(model.note, style="dim")
     return model
 
 
@@ -65,17 +72,17 @@ def timed(what: str) -> Iterator[None]:
     start = time.perf_counter()
     with notes.status(what):
         yield
-    notes.print(f"[dim]{what}: {time.perf_counter() - start:.1f} s[/]")
+    notes.print(f"{what}: {time.perf_counter() - start:.1f} s", style="dim")
 
 
 def read_points(points: list[str], file: Path | None) -> tuple[list[tuple[float, float]], list[str]]:
     """Points (x, y) and their names from `--points x,y` options or a CSV file with columns x, y and perhaps name."""
     if file is not None and points:
-        raise InputError("give points with --points or with --points-file, not both")
+        raise OptionError("give points with --points or with --points-file, not both")
     if file is not None:
         return _from_csv(file)
     if not points:
-        raise InputError("no points: give --points x,y (several times, or several pairs), or --points-file points.csv")
+        raise OptionError("no points: give --points x,y (several times, or several pairs), or --points-file points.csv")
     return [_pair(text) for option in points for text in option.split()], []
 
 
@@ -83,7 +90,7 @@ def _pair(text: str) -> tuple[float, float]:
     try:
         x, y = (float(part) for part in text.split(","))
     except ValueError:
-        raise InputError(f"a point is x,y in pixels, like 120,80, got {text!r}") from None
+        raise OptionError(f"a point is x,y in pixels, like 120,80, got {text!r}") from None
     return x, y
 
 

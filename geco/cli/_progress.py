@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from geco.cli._options import notes
+from geco.cli._terminal import notes
 
 
 class Update(Protocol):
@@ -26,8 +26,8 @@ def progress_bars(*, shown: bool = True, transient: bool = True) -> Iterator[Upd
         TimeRemainingColumn,
     )
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    more = (TimeRemainingColumn(), TextColumn("{task.fields[news]}"))
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    more = (TimeRemainingColumn(), TextColumn("{task.fields[news]}", markup=False))
     with Progress(*columns, *more, console=notes, disable=not shown, transient=transient) as bars:
         tasks: dict[str, Any] = {}
 

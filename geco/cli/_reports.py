@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from geco.cli._options import notes
-from geco.errors import InputError
+from geco.cli._options import OptionError
+from geco.cli._terminal import notes, results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,7 +20,7 @@ def whole_numbers(text: str, *, option: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise InputError(f"{option} takes whole numbers separated by commas, like 9,11, got {text!r}") from None
+        raise OptionError(f"{option} takes whole numbers separated by commas, like 9,11, got {text!r}") from None
 
 
 def present(
@@ -32,15 +32,13 @@ def present(
     quiet: bool = False,
 ) -> None:
     """Print the report, or its JSON, unless it is one of several; save it if a folder is given."""
-    from rich.console import Console
-
     from geco import evaluation
 
     if as_json:
         print(evaluation.report_json(report))
     elif not quiet:
-        console = Console()
-        console.print(f"[bold]{report.benchmark}: {report.label} on {report.data}[/]")
+        console = results()
+        console.print(f"{report.benchmark}: {report.label} on {report.data}", style="bold")
         for table in report.tables:
             if table.name not in LONG_TABLES:
                 console.print(evaluation.rich_table(table))

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from geco.cli import _reports
-from geco.cli._options import Model
+from geco.cli import _outputs, _reports
+from geco.cli._options import Force, Model
 from geco.cli._progress import progress_bars
 from geco.evaluation.settings import RuntimeProtocol
 
@@ -26,13 +26,16 @@ def add_to(app: typer.Typer) -> None:
 def bench(
     model: Model = None,
     batches: Annotated[str, typer.Option(help="Images at once: 1,8.")] = ",".join(map(str, DEFAULTS.batches)),
-    sizes: Annotated[str | None, typer.Option(help="Sides of the images: 224,518.", show_default="the model's")] = None,
+    sizes: Annotated[
+        str | None, typer.Option("--sizes", "--size", help="Sides of the images: 224,518.", show_default="the model's")
+    ] = None,
+    force: Force = False,
     dtypes: Annotated[str, typer.Option(help="float32, float16, bfloat16.")] = ",".join(DEFAULTS.dtypes),
-    devices: Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")] = "auto",
+    devices: Annotated[str, typer.Option("--devices", "--device", help="auto, cpu, cuda, mps.")] = "auto",
     warmup: Annotated[int, typer.Option(min=1, help="Calls that are not timed.")] = DEFAULTS.warmup,
     repeats: Annotated[int, typer.Option(min=1, help="Calls that are.")] = DEFAULTS.repeats,
     threads: Annotated[int | None, typer.Option(min=1, help="Of the CPU.", show_default="torch's")] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for tables.")] = None,
+    out: Annotated[Path | None, _outputs.option("Folder for tables.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
 ) -> None:
     """Time a model: median and spread of a call, images per second, memory, parameters.
@@ -46,12 +49,13 @@ def bench(
     from geco import evaluation, system
     from geco.models import Geco, default_model
 
+    out = None if out is None else _outputs.folder(out)
     encoder = Geco.from_pretrained(model or default_model(), device="cpu")
     if threads is not None:
         torch.set_num_threads(threads)
     protocol = RuntimeProtocol(
         batches=_reports.whole_numbers(batches, option="--batches"),
-        sizes=_reports.whole_numbers(sizes, option="--sizes") if sizes else (encoder.input_size,),
+        sizes=_reports.whole_numbers(sizes, option="--sizes") if sizes is not None else (encoder.input_size,),
         dtypes=tuple(dtypes.split(",")),
         devices=tuple(str(system.devices.choose(name)) for name in devices.split(",")),
         warmup=warmup,
@@ -59,7 +63,7 @@ def bench(
     )
     multiple = encoder.backbone.multiple
     with progress_bars() as progress:
-        report = evaluation.runtime.run(_variants(encoder), protocol, multiple=multiple, progress=progress)
+        report = evaluation.runtime.run(_variants(encoder), protocol, multiple=multiple, force=force, progress=progress)
     _reports.present(report, out=out, as_json=as_json)
 
 

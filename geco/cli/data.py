@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from geco.cli._options import notes
+from geco.cli import _outputs
 from geco.cli._progress import progress_bars
+from geco.cli._terminal import notes, results
 from geco.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ def list_datasets(as_json: Json = False) -> None:
 
     Example: [bold]geco data list[/]
     """
-    from rich.console import Console
     from rich.table import Table
 
     from geco import data
@@ -52,7 +52,7 @@ def list_datasets(as_json: Json = False) -> None:
     table = Table("dataset", "splits", "about")
     for entry in formats:
         table.add_row(entry.name, ", ".join(entry.splits), entry.about)
-    Console().print(table)
+    results().print(table)
 
 
 def check(
@@ -64,7 +64,7 @@ def check(
         typer.Option("--set", help="Option of the loader, key=value; may be given several times."),
     ] = None,
     show: Annotated[int, typer.Option(min=0, help="Draw N pairs of each split, with keypoints and masks.")] = 0,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of these pictures.")] = Path("data-check"),
+    out: Annotated[Path, _outputs.option("Folder of these pictures.")] = Path("data-check"),
     fast: Annotated[bool, typer.Option("--fast", help="Check only that files exist, do not read them.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -109,7 +109,6 @@ def prepare(
 
     Example: [bold]geco data prepare ap10k data/ap-10k --exclude ap-10k_is_crowd.txt[/]
     """
-    from rich.console import Console
 
     from geco import data
 
@@ -124,7 +123,7 @@ def prepare(
     if as_json:
         print(json.dumps(counts))
     else:
-        Console(highlight=False, soft_wrap=True).print(f"{sum(counts.values())} pairs in {root / 'PairAnnotation'}")
+        results().print(f"{sum(counts.values())} pairs in {root / 'PairAnnotation'}")
 
 
 # --- printing -------------------------------------------------------------------------------------
@@ -146,11 +145,10 @@ def _print(
     remarks: Sequence[str],
     pictures: Sequence[Path],
 ) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = results()
     totals = Table(
         "split", "photographs", "instances", "with mask", "keypoints", "outside", "pairs", title=dataset_format.name
     )

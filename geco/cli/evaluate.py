@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from geco.cli import _reports
-from geco.cli._options import Device, load_model
+from geco.cli import _outputs, _reports
+from geco.cli._options import Device, Force, load_model
 from geco.cli._pose_reports import pose, surface
 from geco.cli._progress import progress_bars
 from geco.errors import InputError
@@ -29,7 +29,9 @@ Models = Annotated[
     list[str] | None,
     typer.Option("--model", "-m", help="Name, run folder or hub id; several times to evaluate several."),
 ]
-Layers = Annotated[str | None, typer.Option(help="Blocks to read, of a bare backbone: 9,10,11,12.")]
+Layers = Annotated[
+    str | None, typer.Option("--layers", "--layer", help="Blocks to read, of a bare backbone: 9,10,11,12.")
+]
 Norm = Annotated[
     bool | None,
     typer.Option(
@@ -38,10 +40,10 @@ Norm = Annotated[
         show_default="the backbone's",
     ),
 ]
-Sizes = Annotated[str | None, typer.Option(help="Sides the images are squashed to: 224,392,518.")]
+Sizes = Annotated[str | None, typer.Option("--sizes", "--size", help="Sides the images are squashed to: 224,392,518.")]
 Out = Annotated[
     Path | None,
-    typer.Option("--out", "-o", help="Run folder: makes the run resumable, gets tables and figures."),
+    _outputs.option("Run folder: makes the run resumable, gets tables and figures."),
 ]
 Cache = Annotated[Path | None, typer.Option(help="Folder of feature maps that outlives the run.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Only this many, spread evenly over the split.")]
@@ -73,6 +75,7 @@ def keypoints(
     layers: Layers = None,
     norm: Norm = None,
     sizes: Sizes = None,
+    force: Force = False,
     out: Out = None,
     cache: Cache = None,
     limit: Limit = None,
@@ -95,6 +98,7 @@ def keypoints(
     from geco.system import Processes
 
     named = protocols_named(tuple(protocol or ("geco",)))
+    out = None if out is None else _outputs.folder(out)
     names = compare or model or (None,)
     pairs = _pairs(data.load(dataset, root, split, settings or (), limit=limit), dataset)
     how = replace(KEYPOINTS, batch_size=batch_size, memory=int(memory * GIGA), seed=seed)
@@ -102,13 +106,13 @@ def keypoints(
     variants = [
         (name, layer, size)
         for name in names
-        for layer in (_reports.whole_numbers(layers, option="--layers") if layers else (None,))
-        for size in (_reports.whole_numbers(sizes, option="--sizes") if sizes else (None,))
+        for layer in (_reports.whole_numbers(layers, option="--layers") if layers is not None else (None,))
+        for size in (_reports.whole_numbers(sizes, option="--sizes") if sizes is not None else (None,))
     ]
     alone = len(variants) == 1
     reports: list[Report] = []
     for name, layer, size in variants:
-        encoder = load_model(name, layer=layer, norm=norm, size=size, device=device)
+        encoder = load_model(name, layer=layer, norm=norm, size=size, force=force, device=device)
         protocols = [protocol.visible_above(encoder.threshold) for protocol in named]
         label = _label(encoder, layer, size, taken={report.label for report in reports})
         folder = out if out is None or alone else out / label
@@ -202,6 +206,7 @@ def parts(
     """
     from geco import data, evaluation
 
+    out = None if out is None else _outputs.folder(out)
     protocol = PartsProtocol(
         unit=unit,  # type: ignore[arg-type]
         train_images=train_images,

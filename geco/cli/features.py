@@ -6,6 +6,9 @@ from typing import Annotated
 import typer
 
 from geco.cli import _options as options
+from geco.cli import _outputs
+from geco.cli._outputs import FEATURES
+from geco.cli._terminal import notes
 
 PANEL = "Photographs"
 
@@ -18,12 +21,13 @@ def add_to(app: typer.Typer) -> None:
 def write_features(
     image: Annotated[Path, typer.Argument(help="Image.", show_default=False)],
     output: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File to write.", show_default="IMAGE.safetensors")
+        Path | None, _outputs.option("File to write, .safetensors, or a folder.", default="IMAGE.safetensors")
     ] = None,
     unit: Annotated[bool, typer.Option("--unit", help="Descriptors of length one.")] = False,
     model: options.Model = None,
     layer: options.Layer = None,
     size: options.InputSize = None,
+    force: options.Force = False,
     device: options.Device = "auto",
 ) -> None:
     """Write the dense features of a photograph as safetensors: `features` (channels, rows, columns).
@@ -32,11 +36,13 @@ def write_features(
     """
     from geco import extraction, images
 
+    path = output or image.with_suffix(FEATURES[0])
+    path = path / image.with_suffix(FEATURES[0]).name if path.is_dir() else path
+    path = _outputs.file(path, endings=FEATURES, inputs=[image])
     picture = images.read(image)
-    encoder = options.load_model(model, layer=layer, size=size, device=device)
+    encoder = options.load_model(model, layer=layer, size=size, force=force, device=device)
     with options.timed("encoding the image"):
         features = encoder.extract(picture)
     features = features.unit() if unit else features
-    path = output or image.with_suffix(".safetensors")
     extraction.write_features(path, features, {"model": encoder.name, "unit": str(unit)})
-    options.notes.print(f"features {' × '.join(map(str, features.values.shape))}: [b]{path}[/b]")
+    notes.print(f"features {' × '.join(map(str, features.values.shape))}: {path}")

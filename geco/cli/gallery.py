@@ -6,6 +6,8 @@ from typing import Annotated
 import typer
 
 from geco.cli import _options as options
+from geco.cli import _outputs
+from geco.cli._terminal import notes
 
 PANEL = "About"
 
@@ -16,7 +18,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def draw_gallery(
-    output: Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")] = Path("geco-gallery"),
+    output: Annotated[Path, _outputs.option("Folder to write.")] = Path("geco-gallery"),
     model: options.Model = None,
     layer: options.Layer = None,
     size: options.InputSize = None,
@@ -32,6 +34,7 @@ def draw_gallery(
     from geco.cli._progress import progress_bars
     from geco.demo import gallery
 
+    _outputs.folder(output)
     gallery.find_photographs()  # before anything is loaded: a missing package costs no waiting
     encoder = options.load_model(model, layer=layer, size=size, device=device)
     backbone = None
@@ -41,4 +44,4 @@ def draw_gallery(
     with progress_bars() as progress:
         page = gallery.draw(encoder, output, threshold=threshold, backbone=backbone, progress=progress)
     count = len(list(output.glob("*.png")))
-    options.notes.print(f"{count} pictures and a page: [b]{page}[/b]", soft_wrap=True)
+    notes.print(f"{count} pictures and a page: {page}")

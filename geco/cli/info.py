@@ -8,8 +8,9 @@ import sys
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
+
+from geco.cli._terminal import results
 
 PANEL = "About"
 
@@ -31,7 +32,7 @@ def info(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = 
         json.dump(facts, sys.stdout, indent=1)
         sys.stdout.write("\n")
         return
-    console = Console()
+    console = results()
     about = Table(title="geco", show_header=False, title_justify="left")
     for name, value in {**facts["versions"], "device": facts["device"], "cache": facts["cache"]}.items():
         about.add_row(name, str(value or "not installed"))
@@ -40,7 +41,7 @@ def info(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = 
         models.add_row(model["name"], model["origin"], "yes" if model["available"] else "no")
     console.print(about)
     console.print(models)
-    console.print(f"default: [b]{facts['default']}[/b]")
+    console.print(f"default: {facts['default']}")
 
 
 def _facts() -> dict[str, Any]:

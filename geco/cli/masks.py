@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from geco.cli import _outputs
 from geco.cli._progress import progress_bars
+from geco.cli._terminal import results
 from geco.errors import InputError
 from geco.masks.settings import Maker, MaskSettings
 
@@ -34,7 +36,7 @@ def masks(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Folder of the masks (default masks/<dataset>-<maker>)."),
+        _outputs.option("Folder of the masks.", default="masks/<dataset>-<maker>"),
     ] = None,
     split: Annotated[
         list[str] | None, typer.Option(help="Only this split; may be given several times (default all).")
@@ -43,7 +45,7 @@ def masks(
     sheet: Annotated[int, typer.Option(min=0, help="Masks on the contact sheet; 0: no sheet.")] = 24,
     margin: Annotated[float, typer.Option(help="u2net: share of the box by which its crop is wider.")] = DEFAULT.margin,
     threshold: Annotated[float, typer.Option(help="u2net: saliency above which is foreground.")] = DEFAULT.threshold,
-    device: Annotated[str, typer.Option(help="sam: auto, cpu, cuda, cuda:N or mps.")] = "auto",
+    device: Annotated[str, typer.Option("--device", "--devices", help="sam: auto, cpu, cuda, cuda:N or mps.")] = "auto",
     json_output: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
     """Make the foreground masks that training needs, one PNG per annotated object.
@@ -59,7 +61,8 @@ def masks(
     settings = MaskSettings(margin=margin, threshold=threshold)
     dataset = data.find(dataset).name
     views = _views(dataset, root, split)[:limit]
-    folder = out or default_folder(dataset, maker)
+    folder = _outputs.folder(out or default_folder(dataset, maker))
+    _outputs.spare(folder, [root])
     segment, record = _segmenter(maker, weights, settings, device)
     summary, qualities = _run(views, segment, folder, record)
     picture = _sheet(views, qualities, folder, sheet)
@@ -148,15 +151,12 @@ def _print_summary(summary: "Summary", folder: Path, picture: Path | None, json_
     import dataclasses
     import json
 
-    from rich.console import Console
-    from rich.markup import escape
-
     if json_output:
         sheet = str(picture) if picture else None
         print(json.dumps({**dataclasses.asdict(summary), "folder": str(folder), "sheet": sheet}))
         return
     complete = summary.instances - len(summary.failures)
-    say = Console(highlight=False, soft_wrap=True).print
+    say = results().print
     say(f"{complete} masks in {folder} ({summary.made} new, {summary.empty} empty)")
     if summary.keypoints_inside is not None:
         say(f"visible keypoints on the mask: {summary.keypoints_inside:.1%}")
@@ -165,4 +165,4 @@ def _print_summary(summary: "Summary", folder: Path, picture: Path | None, json_
     if picture:
         say(f"look at {picture}")
     if summary.failures:
-        say(f"[bold red]{len(summary.failures)} failed[/], the first: {escape(summary.failures[0])}")
+        say(f"{len(summary.failures)} failed, the first: {summary.failures[0]}", style="red")

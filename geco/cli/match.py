@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from geco.cli import _options as options
-from geco.errors import InputError
+from geco.cli import _outputs
+from geco.cli._terminal import notes
 from geco.matching.settings import MatchSettings
 
 if TYPE_CHECKING:
@@ -39,11 +40,12 @@ def add_to(app: typer.Typer) -> None:
 def match(
     source: options.Source,
     target: options.Target,
-    output: Annotated[Path, typer.Option("--out", "-o", help="Picture to write (png, pdf, svg).")] = Path("match.png"),
+    output: _outputs.Picture = Path("match.png"),
     limit: Annotated[int, typer.Option(min=1, help="Lines drawn at the most.")] = 60,
     model: options.Model = None,
     layer: options.Layer = None,
     size: options.InputSize = None,
+    force: options.Force = False,
     threshold: options.Threshold = None,
     device: options.Device = "auto",
     as_json: AsJson = False,
@@ -55,8 +57,10 @@ def match(
     """
     from geco import api, viz
 
+    _choose(as_json, as_csv)
+    output = _outputs.picture(output, name="match.png", inputs=(source, target))
     pictures = _read(source, target)
-    encoder, maps = _encode(pictures, model=model, layer=layer, size=size, device=device)
+    encoder, maps = _encode(pictures, model=model, layer=layer, size=size, force=force, device=device)
     settings = api.match_settings(encoder, threshold=threshold)
     matches = api.match(*maps, model=encoder, settings=settings)
     figure = viz.draw_matches(
@@ -75,14 +79,15 @@ def transfer(
     target: options.Target,
     points: Annotated[
         list[str] | None,
-        typer.Option("--points", "-p", help="x,y in pixels of the source; repeat, or quote several."),
+        typer.Option("--points", "--point", "-p", help="x,y in pixels of the source; repeat, or quote several."),
     ] = None,
     points_file: Annotated[Path | None, typer.Option(help="CSV with the columns x, y and perhaps name.")] = None,
-    output: Annotated[Path, typer.Option("--out", "-o", help="Picture to write.")] = Path("transfer.png"),
+    output: _outputs.Picture = Path("transfer.png"),
     mode: Mode = DEFAULTS.mode,
     model: options.Model = None,
     layer: options.Layer = None,
     size: options.InputSize = None,
+    force: options.Force = False,
     threshold: options.Threshold = None,
     device: options.Device = "auto",
     as_json: AsJson = False,
@@ -94,10 +99,13 @@ def transfer(
     """
     from geco import api, viz
 
+    _choose(as_json, as_csv)
     places, names = options.read_points(points or [], points_file)
+    inputs = (source, target, points_file) if points_file else (source, target)
+    output = _outputs.picture(output, name="transfer.png", inputs=inputs)
     pictures = _read(source, target)
     xy = api.as_points(places, _size(pictures[0]))
-    encoder, maps = _encode(pictures, model=model, layer=layer, size=size, device=device)
+    encoder, maps = _encode(pictures, model=model, layer=layer, size=size, force=force, device=device)
     settings = api.match_settings(encoder, threshold=threshold, mode=mode)
     matches = api.transfer(*maps, xy, model=encoder, settings=settings)
     figure = viz.draw_transfer(
@@ -114,11 +122,12 @@ def transfer(
 def heatmap(
     source: options.Source,
     target: options.Target,
-    point: Annotated[str, typer.Option("--point", "-p", help="x,y in pixels of the source.")],
-    output: Annotated[Path, typer.Option("--out", "-o", help="Picture to write.")] = Path("heatmap.png"),
+    point: Annotated[str, typer.Option("--point", "--points", "-p", help="x,y in pixels of the source.")],
+    output: _outputs.Picture = Path("heatmap.png"),
     model: options.Model = None,
     layer: options.Layer = None,
     size: options.InputSize = None,
+    force: options.Force = False,
     threshold: options.Threshold = None,
     device: options.Device = "auto",
     as_json: AsJson = False,
@@ -130,12 +139,14 @@ def heatmap(
     """
     from geco import api, viz
 
+    _choose(as_json, as_csv)
     places, _ = options.read_points([point], None)
     if len(places) != 1:
-        raise InputError(f"--point takes one x,y, got {len(places)}")
+        raise options.OptionError(f"--point takes one x,y, got {len(places)}")
+    output = _outputs.picture(output, name="heatmap.png", inputs=(source, target))
     pictures = _read(source, target)
     xy = api.as_points(places, _size(pictures[0]))
-    encoder, maps = _encode(pictures, model=model, layer=layer, size=size, device=device)
+    encoder, maps = _encode(pictures, model=model, layer=layer, size=size, force=force, device=device)
     settings = api.match_settings(encoder, threshold=threshold)
     heat = api.heatmap(*maps, places[0], model=encoder, settings=settings)
     matches = api.transfer(*maps, xy, model=encoder, settings=settings)
@@ -152,6 +163,11 @@ def heatmap(
 
 
 # --- what the commands share ------------------------------------------------------------------------------------------
+
+
+def _choose(as_json: bool, as_csv: bool) -> None:
+    if as_json and as_csv:
+        raise options.OptionError("choose one of --json and --csv")
 
 
 def _read(source: Path, target: Path) -> "tuple[Picture, Picture]":
@@ -177,8 +193,6 @@ def _encode(
 def _deliver(figure: Any, output: Path, matches: "Matches", names: list[str], *, as_json: bool, as_csv: bool) -> None:
     from geco import viz
 
-    if as_json and as_csv:
-        raise InputError("choose one of --json and --csv")
     viz.save(figure, output)
     rows = _rows(matches, names)
     if as_json:
@@ -190,7 +204,7 @@ def _deliver(figure: Any, output: Path, matches: "Matches", names: list[str], *,
         table.writerows(rows)
     hidden = sum(not row["visible"] for row in rows)
     about = f"{len(rows)} matches" + (f", {hidden} not visible in the target" if hidden else "")
-    options.notes.print(f"{about}; picture: [b]{output}[/b]")
+    notes.print(f"{about}; picture: {output}")
 
 
 def _rows(matches: "Matches", names: list[str]) -> list[dict[str, Any]]:

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from geco.cli._options import Device, InputSize, Layer, Model, load_model
+from geco.cli import _outputs
+from geco.cli._options import Device, Force, InputSize, Layer, Model, load_model
 from geco.cli._progress import progress_bars
 from geco.errors import InputError
 
@@ -26,10 +27,11 @@ def parts(
         typer.Option(help="Label image of each labelled photo, in order: 0 is background, i is part i."),
     ],
     names: Annotated[str | None, typer.Option(help="Names of parts 1, 2, …: head,body,tail.")] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the part maps.")] = Path("parts"),
+    out: Annotated[Path, _outputs.option("Folder of the part maps.")] = Path("parts"),
     model: Model = None,
     layer: Layer = None,
     size: InputSize = None,
+    force: Force = False,
     device: Device = "auto",
 ) -> None:
     """Carry part labels from a few photos to new ones (nearest median feature); writes label images and pictures.
@@ -42,6 +44,7 @@ def parts(
     from PIL import Image as Pillow
 
     from geco import api, images, propagation, viz
+    from geco.system import files
 
     known, new = pictures[: len(labels)], pictures[len(labels) :]
     if not new:
@@ -49,21 +52,25 @@ def parts(
             f"{len(labels)} label images need {len(labels)} labelled photos and at least one to label, got "
             f"{len(pictures)} photos"
         )
+    label_files = [out / f"{name}-parts.png" for name in _outputs.names(new)]
+    for path in (*label_files, *(out / f"{name}-picture.png" for name in _outputs.names(new))):
+        _outputs.spare(path, [*pictures, *labels])
+    _outputs.folder(out)
     known_maps = [
         propagation.read_labels(path, images.size_of(photo)) for path, photo in zip(labels, known, strict=True)
     ]
     part_names = _names(names, max(int(part_map.max()) for part_map in known_maps))
-    encoder = load_model(model, layer=layer, size=size, device=device)
+    encoder = load_model(model, layer=layer, size=size, force=force, device=device)
     new_maps = api.label(zip(known, known_maps, strict=True), new, model=encoder)
-    out.mkdir(parents=True, exist_ok=True)
     with progress_bars() as progress:
-        for done, (photo, part_map) in enumerate(zip(new, new_maps, strict=True), 1):
-            Pillow.fromarray(part_map.to(torch.uint8).numpy()).save(out / f"{photo.stem}-parts.png")
+        for done, (photo, part_map, path) in enumerate(zip(new, new_maps, label_files, strict=True), 1):
+            image = Pillow.fromarray(part_map.to(torch.uint8).numpy())
+            files.replace(path, lambda draft, image=image: image.save(draft, format="PNG"))
             figure = viz.part_map(images.read(photo), part_map, part_names, title=photo.name)
-            viz.save(figure, out / f"{photo.stem}-picture.png")
+            viz.save(figure, path.with_name(path.name.replace("-parts.png", "-picture.png")))
             progress("label", done, len(new))
-    for photo in new:
-        print(out / f"{photo.stem}-parts.png")
+    for path in label_files:
+        print(path)
 
 
 def _names(text: str | None, number: int) -> list[str]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from geco.cli import _reports
+from geco.cli import _outputs, _reports
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,9 +22,7 @@ def add_to(app: typer.Typer) -> None:
 
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Folders of finished runs.", show_default=False)],
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for the comparison: tables, figures, page.")
-    ] = None,
+    out: Annotated[Path | None, _outputs.option("Folder for the comparison: tables, figures, page.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
 ) -> None:
     """Compare runs side by side; keypoint runs on the same pairs also by paired differences to the first.
@@ -36,6 +34,9 @@ def report(
     from geco import evaluation
     from geco.system import provenance
 
+    if out is not None:
+        _outputs.folder(out)
+        _outputs.spare(out, runs)
     reports = [evaluation.load_report(run) for run in runs]
     on_keypoints = [report for report in reports if report.benchmark == "keypoints"]
     tables = [evaluation.side_by_side(reports)]

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from geco.cli._options import notes
+from geco.cli import _outputs
 from geco.cli._recipe import configured, runs_of, sources_named
+from geco.cli._terminal import notes, results
 from geco.system import processes
 from geco.training import ABLATIONS, PRESETS
 from geco.training.settings import TrainConfig
@@ -31,12 +32,14 @@ def train(
         list[str], typer.Option("--data", help="Dataset and its folder, name=ROOT; several times to join.")
     ],
     preset: Annotated[str, typer.Option(help=f"Recipe: {', '.join(PRESETS)}.")] = "paper",
-    out: Annotated[Path | None, typer.Option(help="Run folder.", show_default="runs/<preset>", file_okay=False)] = None,
+    out: Annotated[Path | None, _outputs.option("Run folder.", default="runs/<preset>")] = None,
     backbone: Annotated[
         str | None,
         typer.Option("--model", "-m", help="Backbone, or adapter to start from: name, folder, hub id."),
     ] = None,
-    size: Annotated[int | None, typer.Option(min=1, help="Side the images are squashed to.")] = None,
+    size: Annotated[
+        int | None, typer.Option("--size", "--sizes", min=1, help="Side the images are squashed to.")
+    ] = None,
     loss: Annotated[str | None, typer.Option(help="transport, contrastive or soft-argmax.")] = None,
     epochs: Annotated[int | None, typer.Option(min=1)] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="End the run after N steps.")] = None,
@@ -55,8 +58,8 @@ def train(
         list[str] | None,
         typer.Option(
             "--masks",
-            help="Masks of a dataset, name=FOLDER, or name=box for its boxes; the name may be left out if there is "
-            "one dataset.",
+            help="Masks of a dataset, name=FOLDER, name=box for its boxes, or name=own-or-box for boxes where it ships "
+            "no mask; the name may be left out if there is one dataset.",
             show_default="its own, or masks/<dataset>-<maker>",
         ),
     ] = None,
@@ -173,7 +176,7 @@ def _compare(
 
 def _tell(line: str) -> None:
     if processes.is_first():
-        notes.print(f"[dim]{line}[/]")
+        notes.print(line, style="dim")
 
 
 def _show_outcome(outcome: "Outcome", *, as_json: bool) -> None:
@@ -181,7 +184,7 @@ def _show_outcome(outcome: "Outcome", *, as_json: bool) -> None:
         _print_json({**asdict(outcome), "folder": str(outcome.folder)})
     elif outcome.best_step >= 0:
         notes.print(f"best: mean PCK@0.1 {outcome.best:.1f} at step {outcome.best_step}")
-    notes.print(f"[dim]try it: geco match --model {outcome.folder} SOURCE TARGET[/]")
+    notes.print(f"try it: geco match --model {outcome.folder} SOURCE TARGET", style="dim")
 
 
 def _show_plans(
@@ -208,14 +211,13 @@ def _show_plans(
 
 
 def _show_plan(plan: "Plan", config: TrainConfig, *, title: str) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     table = Table("pairs", "available", "in each epoch", title=title)
     for group, (available, taken) in plan.pairs.items():
         table.add_row(group, f"{available:,}", f"{taken:,}")
     validation = ", ".join(f"{name} {count}" for name, count in plan.validation.items()) or "none"
-    console = Console()
+    console = results()
     console.print(table)
     console.print(
         f"steps: {plan.steps:,} ({plan.steps_per_epoch:,} an epoch) of {config.batch_size} pairs, "

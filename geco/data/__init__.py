@@ -6,28 +6,34 @@ from geco.system import lazy
 
 if TYPE_CHECKING:
     from geco.data import audit
+    from geco.data.benchmarks import benchmark_lists, benchmark_photographs
     from geco.data.contract import DatasetFormat, PairDataset, PartDataset, find, names, views_of
     from geco.data.derived import attach_masks, spread
     from geco.data.loading import EmptySplitError, load
-    from geco.data.outlines import OutlinedViews
+    from geco.data.outlines import OutlinedViews, check_outline
     from geco.data.pairs import PairBuilder, Pairs, draw, sharing
     from geco.data.parsing import (
         MATLAB_CENTRE,
         PIXEL_CENTRE,
         VOC_CLASSES,
+        box_on,
         choose,
         field,
         hashed_split,
+        image_size,
         keypoints,
         locate,
         mask_file,
         matlab,
+        matrix,
         number,
         numbers,
         on_image,
+        parse_json,
         read_json,
         read_rows,
         read_text,
+        read_xml,
         squared,
         tolerating,
     )

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from torch import Tensor
 
-from geco import geometry, images
+from geco import checks, geometry, images
 from geco.data.contract import DatasetFormat, PairDataset, PartDataset
 from geco.data.derived import annotation_key
 from geco.data.loading import Options, check_root, read_options
-from geco.errors import MissingFileError
+from geco.errors import InputError, MissingFileError
 from geco.system import Progress, silent
 from geco.types import Keypoints, MaskFile, Pair, Size, View
 
@@ -29,6 +29,7 @@ class SplitCount:
     pairs: int = 0
     keypoints: int = 0  # visible ones, each instance once
     masks: int = 0
+    empty_masks: int = 0  # without any foreground; counted where masks are read
     outside: int = 0  # visible keypoints beyond the image
     listed: int = 0
     pairs_of: Counter[str] = field(default_factory=Counter)
@@ -61,7 +62,7 @@ def count_split(
     for variant in variants:
         try:
             dataset = dataset_format.load(root, split, faults=count.faults, **{**variant, **chosen})
-        except FileNotFoundError as error:
+        except OSError as error:
             count.faults.append(str(error))
             continue
         datasets.append(dataset)
@@ -120,16 +121,20 @@ class _Audit:
             count.keypoints += int(view.keypoints.visible.sum())
             count.outside += _outside(view.keypoints, view.size)
         try:
-            self._look_at(view)
+            self._look_at(view, count)
         except (ValueError, OSError) as error:
             count.faults.append(str(error))
 
-    def _look_at(self, view: View) -> None:
+    def _look_at(self, view: View, count: SplitCount) -> None:
         if self._decode:
-            images.load_view(view)
+            loaded = images.load_view(view)
+            if loaded.mask is not None and not bool(loaded.foreground.any()):
+                count.empty_masks += 1
+                place = view.mask.path if isinstance(view.mask, MaskFile) else view.label
+                raise InputError(f"{place}: the mask has no foreground; expected some pixels of the object")
             return
         for path in (view.image, view.mask.path if isinstance(view.mask, MaskFile) else None):
-            if isinstance(path, Path) and not path.is_file():
+            if isinstance(path, Path) and not checks.is_file(path):
                 raise MissingFileError(f"{path}: no such file")
 
 

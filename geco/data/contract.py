@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Protocol, runtime_checkable
 
+from geco import checks
 from geco.errors import InputError
 from geco.system import plugins
 from geco.types import PairSequence, Skeleton, View
@@ -74,6 +75,8 @@ def names() -> list[str]:
 
 def find(name: str) -> DatasetFormat:
     """The format of this name; hyphens and upper case are forgiven, a typo lists the choices."""
+    if not isinstance(name, str):
+        raise InputError(f"a dataset is found by its name, got {checks.shown(name)}; names: {', '.join(names())}")
     name = plugins.spelled("datasets", name)
     module = plugins.find("datasets", name)
     _check(module, name)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 
-from geco import masks
+from geco import checks, masks
 from geco.data.contract import PairDataset, PartDataset, views_of
 from geco.errors import InputError
 from geco.types import Pair, View
@@ -25,7 +25,7 @@ def annotation_key(view: View) -> tuple[object, ...]:
 
 def spread(dataset: PairDataset | PartDataset, count: int) -> PairDataset | PartDataset:
     """`count` entries spread evenly over a dataset (all, if there are fewer): entry i is its number i·len // count."""
-    if count < 1:
+    if checks.whole(count, "the number of entries") < 1:
         raise InputError(f"expected at least one entry, got {count}")
     if count >= len(dataset):
         return dataset
@@ -95,16 +95,19 @@ def attach_masks(
 ) -> PairDataset | PartDataset:
     """The dataset with the masks of a folder that `geco masks` made, or, if `source` is "box", its boxes as masks.
 
-    A mask or box that is missing is named at once. `keep_own`: only where the dataset ships no mask.
+    A mask or box that is missing is named at once. `keep_own`: only where the dataset ships no mask; "own-or-box" as
+    `source` is "box" with that.
     """
     change: Change
-    if source == "box":
+    source = checks.path(source, "masks")
+    if source in (Path("box"), Path("own-or-box")):
+        keep_own = keep_own or source == Path("own-or-box")
         change = partial(_boxed, keep_own=keep_own)
         for view in views_of(dataset):
             change(view)
     else:
-        masks.check_folder(views_of(dataset), Path(source), keep_own=keep_own)
-        change = partial(masks.attach, folder=Path(source), keep_own=keep_own)
+        masks.check_folder(views_of(dataset), source, keep_own=keep_own)
+        change = partial(masks.attach, folder=source, keep_own=keep_own)
     return ChangedParts(dataset, change) if isinstance(dataset, PartDataset) else ChangedPairs(dataset, change)
 
 

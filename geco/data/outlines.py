@@ -10,9 +10,13 @@ from jaxtyping import Bool
 from PIL import Image, ImageDraw
 from torch import Tensor
 
-from geco import geometry
+from geco import checks, geometry
+from geco.data.parsing import numbers
 from geco.errors import InputError
 from geco.types import Size, View
+
+MOST_PIXELS = 80_000_000  # of an image whose outlines are drawn; polygons need 25 bytes for each
+LONGEST_RUN = 60  # bits of a run length
 
 
 class OutlinedViews(Sequence[View]):
@@ -44,38 +48,62 @@ class OutlinedViews(Sequence[View]):
 
 def decode(outline: Any, size: Size, where: str) -> Bool[Tensor, "h w"]:
     """The mask of a COCO `segmentation`: a list of polygons [x, y, x, y, …], or {size, counts}."""
+    content = check_outline(outline, size, where)
+    return _runs(content, size) if isinstance(outline, Mapping) else _polygons(content, size)
+
+
+def check_outline(outline: Any, size: Size, where: str) -> list[Any]:
+    """The polygons or run lengths of a COCO `segmentation`, without drawing them; raises what is wrong with it."""
+    if size[0] * size[1] > MOST_PIXELS:
+        raise InputError(f"{where}: a segmentation of {size[0]}×{size[1]} pixels is too large to be drawn; scale down")
     if isinstance(outline, list) and outline:
-        return _polygons(outline, size, where)
+        return [_points(polygon, size, where) for polygon in outline]
     if isinstance(outline, Mapping) and isinstance(outline.get("counts"), str | list):
         counts = outline["counts"]
-        return _runs(_unpack(counts) if isinstance(counts, str) else counts, size, where)
-    raise InputError(f"{where}: segmentation should be a list of polygons or {{size, counts}}")
+        counts = _unpack(counts, where) if isinstance(counts, str) else counts
+        if not all(isinstance(count, int) and not isinstance(count, bool) and count >= 0 for count in counts):
+            raise InputError(f"{where}: the run lengths should be whole numbers ≥ 0, got {checks.shown(counts)}")
+        if sum(counts) != size[0] * size[1]:
+            total = checks.shown(sum(counts))
+            raise InputError(f"{where}: the run lengths cover {total} pixels, the image {size[0]}×{size[1]}")
+        return counts
+    form = "a list of polygons or {size, counts}"
+    raise InputError(f"{where}: segmentation should be {form}, got {checks.shown(outline)}")
 
 
-def _polygons(polygons: list[Any], size: Size, where: str) -> Bool[Tensor, "h w"]:
+def _points(polygon: Any, size: Size, where: str) -> list[float]:
+    if not isinstance(polygon, list) or len(polygon) < 6 or len(polygon) % 2:
+        raise InputError(f"{where}: a polygon needs at least three points [x, y, x, y, x, y]")
+    form = "a polygon of numbers [x, y, x, y, …]"
+    points = numbers(polygon, len(polygon), f"{where}: segmentation", form=form)
+    for values, side in ((points[0::2], size[1]), (points[1::2], size[0])):
+        if min(values) < -side or max(values) > 2 * side:
+            raise InputError(f"{where}: a polygon of the segmentation lies outside the image")
+    return points
+
+
+def _polygons(polygons: list[list[float]], size: Size) -> Bool[Tensor, "h w"]:
     fine = 5  # drawn larger and read at the middle of each pixel, because Pillow also fills the outline itself
     canvas = Image.new("1", (size[1] * fine, size[0] * fine))
     for polygon in polygons:
-        if not isinstance(polygon, list) or len(polygon) < 6 or len(polygon) % 2:
-            raise InputError(f"{where}: a polygon needs at least three points [x, y, x, y, x, y]")
         ImageDraw.Draw(canvas).polygon([c * fine - 0.5 for c in polygon], fill=1)
     return torch.from_numpy(np.array(canvas)[fine // 2 :: fine, fine // 2 :: fine].copy())
 
 
-def _runs(counts: list[int], size: Size, where: str) -> Bool[Tensor, "h w"]:
+def _runs(counts: list[int], size: Size) -> Bool[Tensor, "h w"]:
     """Lengths of the runs of background, object, background, … down the columns."""
-    if sum(counts) != size[0] * size[1] or min(counts, default=0) < 0:
-        raise InputError(f"{where}: the run lengths cover {sum(counts)} pixels, the image {size[0]}×{size[1]}")
     values = np.repeat(np.arange(len(counts)) % 2 == 1, counts)
     return torch.from_numpy(values.reshape(size[1], size[0]).T.copy())
 
 
-def _unpack(text: str) -> list[int]:
+def _unpack(text: str, where: str) -> list[int]:
     """Run lengths from COCO's text: five bits a character, and from the fourth on only differences."""
     counts: list[int] = []
     value = shift = 0
-    for character in text.encode():
+    for character in text.encode("utf-8", "replace"):
         bits = character - 48
+        if not 0 <= bits < 64 or shift > LONGEST_RUN:
+            raise InputError(f"{where}: counts of the segmentation is not COCO's text of run lengths")
         value |= (bits & 0x1F) << shift
         shift += 5
         if bits & 0x20:  # the number continues

@@ -7,6 +7,7 @@ from typing import overload
 import torch
 from torch import Tensor
 
+from geco import checks
 from geco.data.parsing import tolerating
 from geco.data.skeletons import unnamed
 from geco.errors import InputError
@@ -110,7 +111,8 @@ def draw(
     so a group's share of the pairs is its share of the members. Only `Random.random` is used: Python promises
     that its sequence stays the same in later versions.
     """
-    random = Random(seed).random
+    checks.whole(count, "the number of pairs", least=1)
+    random = Random(checks.whole(seed, "the seed")).random
     members = [(i, group) for group in groups if len(group) > 1 for i in group]
     possible = sum(len(group) - 1 for _, group in members)
     if possible <= 4 * count:
@@ -129,6 +131,7 @@ def draw(
 
 def sharing(views: Sequence[View], *, shared: int) -> Callable[[int, int], bool]:
     """Whether two views are of different photographs and at least `shared` keypoints are visible in both."""
+    checks.whole(shared, "the least number of shared keypoints", least=0)
     photographs = [view.image for view in views]
     visible = [sum(1 << k for k, v in enumerate(view.points.visible.tolist()) if v) for view in views]
 

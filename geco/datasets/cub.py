@@ -9,12 +9,11 @@ There are no published pairs: the protocol is 10,000 random pairs of images with
 from collections.abc import Iterator
 from pathlib import Path
 
-import torch
-
-from geco import images
+from geco import checks, images
 from geco.data import (
     PIXEL_CENTRE,
     Pairs,
+    box_on,
     choose,
     draw,
     keypoints,
@@ -57,6 +56,7 @@ def load(
     root = Path(root)
     choose(split, SPLITS, what="split")
     choose(crop, ("none", "square"), what="crop")
+    checks.whole(min_parts, "min_parts", least=0)
     with tolerating(faults):
         views = []
         for where, file, points, box in _records(root, split):
@@ -95,7 +95,7 @@ def _parts(path: Path) -> dict[str, Keypoints]:
     xy: dict[str, list[list[float]]] = {}
     visible: dict[str, list[bool]] = {}
     for where, (image, part, x, y, flag) in read_rows(path, "image_id", "part_id", "x", "y", "visible"):
-        if not part.isdigit() or not 1 <= int(part) <= count:
+        if not part.isdecimal() or not 1 <= int(part[:9]) <= count:
             raise InputError(f"{where}: expected a part number from 1 to {count}, got {part!r}")
         row = int(part) - 1
         xy.setdefault(image, [[0.0, 0.0] for _ in range(count)])[row] = [
@@ -109,7 +109,7 @@ def _parts(path: Path) -> dict[str, Keypoints]:
 
 def _view(root: Path, file: str, points: Keypoints, box: list[float], where: str) -> View:
     path = root / "images" / file
-    if not path.is_file():
+    if not checks.is_file(path):
         raise MissingFileError(f"{path}: no such file; {where} lists it")
     size = images.size_of(path)
     x, y, width, height = box
@@ -118,7 +118,7 @@ def _view(root: Path, file: str, points: Keypoints, box: list[float], where: str
         path,
         size,
         on_image(points, size),
-        torch.tensor([x, y, x + width, y + height]),
+        box_on(size, (x, y, x + width, y + height), f"{where}: its box"),
         mask_file(masks, str(Path(file).with_suffix(".png"))),
         name=str(Path(file).with_suffix("").as_posix()),
     )

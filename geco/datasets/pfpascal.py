@@ -16,22 +16,25 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from geco import geometry, images
+from geco import checks, geometry, images
 from geco.data import (
     MATLAB_CENTRE,
     VOC_CLASSES,
     PairBuilder,
     Pairs,
+    benchmark_photographs,
     choose,
     keypoints,
     mask_file,
-    matlab,
+    matrix,
     number,
+    numbers,
     read_text,
     tolerating,
 )
@@ -45,16 +48,25 @@ _COLUMNS = ("source_image", "target_image", "class")
 _POINTS = ("XA", "YA", "XB", "YB")
 
 
-def load(root: str | Path, split: str, *, masks: str | Path | None = None, faults: list[str] | None = None) -> Pairs:
+def load(
+    root: str | Path,
+    split: str,
+    *,
+    masks: str | Path | None = None,
+    spare_benchmarks: bool = True,
+    faults: list[str] | None = None,
+) -> Pairs:
     """Pairs in the order of the csv file; one photograph has the same name in all its pairs.
 
-    `masks`: a folder of VOC class masks, `<image>.png`. `faults`: collects what is wrong and leaves those
-    pairs out, instead of raising.
+    `masks`: a folder of VOC class masks, `<image>.png`. `spare_benchmarks`: the training split leaves out pairs
+    with a photograph that a validation or test list has, of this or another dataset (`data.benchmark_lists`).
+    `faults`: collects what is wrong and leaves those pairs out, instead of raising.
     """
     root = Path(root)
     choose(split, SPLITS, what="split")
     root = root / "PF-dataset-PASCAL" if (root / "PF-dataset-PASCAL").is_dir() else root
     builder = PairBuilder(partial(_view, root, Path(masks) if masks else None), faults)
+    spared = benchmark_photographs() if split == "train" and spare_benchmarks else frozenset()
     with tolerating(faults):
         for where, cells in _rows(root / f"{split}_pairs_pf_pascal.csv"):
             with tolerating(faults):
@@ -65,8 +77,14 @@ def load(root: str | Path, split: str, *, masks: str | Path | None = None, fault
                     (category, Path(cells[image]).name, flip, cells.get(x, ""), cells.get(y, ""))
                     for image, x, y in (("source_image", "XA", "YA"), ("target_image", "XB", "YB"))
                 )
-                builder.add(source, target, category)
+                if spared.isdisjoint(Path(cells[image]).stem for image in ("source_image", "target_image")):
+                    builder.add(source, target, category)
     return builder.pairs()
+
+
+def variants(split: str) -> list[dict[str, Any]]:
+    """A check counts all that was published."""
+    return [{"spare_benchmarks": False}]
 
 
 # --- the table --------------------------------------------------------------------------------------
@@ -75,27 +93,37 @@ def load(root: str | Path, split: str, *, masks: str | Path | None = None, fault
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
     """(where it stands, cells by column) of each pair."""
     reader = csv.DictReader(read_text(path, what="a table source_image,target_image,class,…").splitlines())
-    columns = reader.fieldnames or ()
-    for column in _COLUMNS:
-        if column not in columns:
-            raise InputError(f"{path}:1: column {column!r} is missing; found {', '.join(columns) or 'nothing'}")
-    for cells in reader:
-        yield f"{path}:{reader.line_num}", cells
+    try:
+        columns = reader.fieldnames or ()
+        for column in _COLUMNS:
+            if column not in columns:
+                raise InputError(
+                    f"{path}:1: column {column!r} is missing; found {', '.join(columns)[:80] or 'nothing'}"
+                )
+        for cells in reader:
+            yield f"{path}:{reader.line_num}", cells
+    except csv.Error as error:
+        raise InputError(f"{path}:{reader.line_num}: not a table ({error}); get the file again") from None
 
 
 def _category(cells: dict[str, str], where: str) -> str:
     if None in cells or None in cells.values():
         raise InputError(f"{where}: expected {len(cells)} cells ({', '.join(map(str, cells))}); is the line cut short?")
     kind = cells["class"].strip()
-    if not kind.isdigit() or not 1 <= int(kind) <= len(VOC_CLASSES):
-        raise InputError(f"{where}: class should be a number from 1 to {len(VOC_CLASSES)}, got {kind!r}")
+    if not kind.isdecimal() or not 1 <= int(kind[:9]) <= len(VOC_CLASSES):
+        raise InputError(f"{where}: class should be a number from 1 to {len(VOC_CLASSES)}, got {checks.shown(kind)}")
     return VOC_CLASSES[int(kind) - 1]
 
 
 def _check_points(cells: dict[str, str], where: str) -> None:
     """Whether the row's points, if the table has columns for them, are numbers and equally many."""
-    if not all(column in cells for column in _POINTS):
+    existing = [column for column in _POINTS if column in cells]
+    if not existing:
         return
+    if len(existing) < len(_POINTS):
+        raise InputError(
+            f"{where}: expected the columns {', '.join(_POINTS)} or none of them, got {', '.join(existing)}"
+        )
     lengths = [len([number(v, where, what=column) for v in cells[column].split(";")]) for column in _POINTS]
     if len(set(lengths)) > 1:
         raise InputError(f"{where}: XA, YA, XB, YB differ in length: {', '.join(map(str, lengths))}")
@@ -110,10 +138,10 @@ def _view(root: Path, masks: Path | None, category: str, file: str, flip: str, x
     The box is the .mat file's; where there is only the csv, the extent of its points.
     """
     path = root / "JPEGImages" / file
-    if not path.is_file():
+    if not checks.is_file(path):
         raise MissingFileError(f"{path}: no such file; the list of pairs names it")
     size = images.size_of(path)
-    has_annotation = _annotation(root, category, file).is_file()
+    has_annotation = checks.is_file(_annotation(root, category, file))
     if x:
         xy = list(zip(map(float, x.split(";")), map(float, y.split(";")), strict=True))
         # Marked in MATLAB, where the centre of the first pixel is (1, 1).
@@ -137,11 +165,15 @@ def _annotation(root: Path, category: str, file: str) -> Path:
 def _marked(root: Path, category: str, file: str) -> tuple[Keypoints, Float[Tensor, "4"]]:
     """All points of the image's class, those not marked in this image invisible, and its box."""
     path = _annotation(root, category, file)
-    rows, box = matlab(path, "kps"), matlab(path, "bbox")
+    rows, box = matrix(path, "kps"), matrix(path, "bbox")
     if rows.ndim != 2 or rows.shape[1] != 2 or box.size != 4:
         raise InputError(f"{path}: expected kps n×2 and bbox 1×4, got {rows.shape} and {box.shape}")
     visible = [bool(marked) for marked in (rows == rows).all(1)]  # NaN: not marked in this image
-    return keypoints(rows.tolist(), visible, shift=MATLAB_CENTRE), torch.tensor(box.reshape(4).tolist())
+    corners = numbers(box.reshape(4).tolist(), 4, f"{path}: bbox", form="[x0, y0, x1, y1]")
+    for row, marked in zip(rows.tolist(), visible, strict=True):
+        if marked:
+            numbers(row, 2, f"{path}: kps", form="[x, y] or NaN")
+    return keypoints(rows.tolist(), visible, shift=MATLAB_CENTRE), torch.tensor(corners)
 
 
 def _mirrored(view: View, box: Float[Tensor, "4"]) -> View:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import torch
 
-from geco import images
-from geco.data import MATLAB_CENTRE, PairBuilder, Pairs, choose, keypoints, matlab, tolerating
+from geco import checks, images
+from geco.data import MATLAB_CENTRE, PairBuilder, Pairs, choose, keypoints, matrix, numbers, tolerating
 from geco.errors import InputError, MissingFileError
 from geco.types import View
 
@@ -40,11 +40,13 @@ def load(root: str | Path, split: str = "test", *, faults: list[str] | None = No
 
 def _view(root: Path, category: str, name: str) -> View:
     path = root / category / f"{name}.mat"
-    points = matlab(path, "pts_coord")
+    points = matrix(path, "pts_coord")
     if points.shape != (2, _POINTS):
         raise InputError(f"{path}: pts_coord should be 2×{_POINTS} (x over y), got {points.shape}")
+    for place in points.T.tolist():
+        numbers(place, 2, f"{path}: pts_coord", form="[x, y]")
     image = path.with_suffix(".png")
-    if not image.is_file():
+    if not checks.is_file(image):
         raise MissingFileError(f"{image}: no such file; {path.name} describes it")
     # Marked in MATLAB, where the centre of the first pixel is (1, 1).
     marked = keypoints(points.T.tolist(), [True] * _POINTS, shift=MATLAB_CENTRE)

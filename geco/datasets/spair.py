@@ -11,16 +11,18 @@ hidden in one image is what the bin learns from. So only the names of the pair f
 import re
 from functools import partial
 from pathlib import Path
-
-import torch
+from typing import Any
 
 from geco.data import (
     PIXEL_CENTRE,
     VOC_CLASSES,
     PairBuilder,
     Pairs,
+    benchmark_photographs,
+    box_on,
     choose,
     field,
+    image_size,
     keypoints,
     locate,
     mask_file,
@@ -67,13 +69,15 @@ def load(
     *,
     layout: str = "large",
     masks: str | Path | None = None,
+    spare_benchmarks: bool = True,
     faults: list[str] | None = None,
 ) -> Pairs:
     """Pairs in the order of the layout file.
 
     `masks`: a folder of VOC class masks, `<image>.png` or `<category>/<image>.png`; without it
-    root/Segmentation, if there is one. `faults`: collects what is wrong and leaves those pairs out, instead
-    of raising.
+    root/Segmentation, if there is one. `spare_benchmarks`: the training split leaves out pairs with a photograph
+    that a validation or test list has, of this or another dataset (`data.benchmark_lists`). `faults`: collects
+    what is wrong and leaves those pairs out, instead of raising.
     """
     root = Path(root)
     folder = "trn" if choose(split, (*SPLITS, "trn"), what="split") == "train" else split
@@ -81,11 +85,18 @@ def load(
     own_masks = root / "Segmentation"
     mask_folder = Path(masks) if masks else own_masks if own_masks.is_dir() else None
     builder = PairBuilder(partial(_view, root, mask_folder), faults)
+    spared = benchmark_photographs() if folder == "trn" and spare_benchmarks else frozenset()
     for where, name in _pair_names(root, folder, layout):
         with tolerating(faults):
             source, target, category = _parse_name(name, where)
-            builder.add((category, source), (category, target), category, published_skeletons("spair")[category])
+            if spared.isdisjoint((source, target)):
+                builder.add((category, source), (category, target), category, published_skeletons("spair")[category])
     return builder.pairs()
+
+
+def variants(split: str) -> list[dict[str, Any]]:
+    """A check counts all that was published."""
+    return [{"spare_benchmarks": False}]
 
 
 def _pair_names(root: Path, folder: str, layout: str) -> list[tuple[str, str]]:
@@ -111,7 +122,7 @@ def _view(root: Path, masks: Path | None, category: str, image: str) -> View:
     record = read_json(path, what="an SPair-71k image annotation")
     where = str(path)
     points = field(record, "kps", dict, where)
-    size = (field(record, "image_height", int, where), field(record, "image_width", int, where))
+    size = image_size(field(record, "image_height", int, where), field(record, "image_width", int, where), where)
     xy, visible = [], []
     for index in range(len(published_skeletons("spair")[category])):
         point = points.get(str(index))  # null: not visible in this image
@@ -124,7 +135,7 @@ def _view(root: Path, masks: Path | None, category: str, image: str) -> View:
         # Clicks on whole pixels, counted from 0. Some lie outside the box; the benchmark scores them too.
         keypoints(xy, visible, shift=PIXEL_CENTRE),
         # The box stays as written: published thresholds are shares of its x1 − x0 and y1 − y0.
-        torch.tensor(box),
+        box_on(size, box, f"{where}: bndbox"),
         mask_file(masks, f"{category}/{image}.png", f"{image}.png", label=VOC_CLASSES.index(category) + 1),
         name=image,
     )

@@ -14,7 +14,7 @@ from geco.data import PartDataset
 from geco.errors import InputError
 from geco.evaluation.measures import Measure
 from geco.evaluation.metrics.parts import Confusion
-from geco.evaluation.report import Cell, Report, Table
+from geco.evaluation.report import Cell, Report, Table, reading
 from geco.evaluation.settings import PartsProtocol
 from geco.propagation import Centroids
 from geco.system import Progress, provenance, silent
@@ -138,17 +138,18 @@ def scores(
 def draw(report: Report) -> dict[str, Figure]:
     """Normalised confusion matrices of the parts with a twin, by file name; twins are bracketed."""
     figures = {}
-    for category, counted in report.counts.items():
-        names, twin = counted["names"], counted["twin"]
-        geometric = [i for i, j in enumerate(twin) if i != j]
-        if not geometric:
-            continue
-        confusion = Confusion(len(names))
-        confusion.matrix = torch.tensor(counted["confusion"])
-        pairs = [(row, geometric.index(twin[i])) for row, i in enumerate(geometric) if twin[i] > i]
-        figures[f"confusion_{category}"] = viz.confusion(
-            confusion.only(geometric).normalised(), [names[i] for i in geometric], pairs, title=category
-        )
+    with reading(report, "counts"):
+        for category, counted in report.counts.items():
+            names, twin = counted["names"], counted["twin"]
+            geometric = [i for i, j in enumerate(twin) if i != j]
+            if not geometric:
+                continue
+            confusion = Confusion(len(names))
+            confusion.matrix = torch.tensor(counted["confusion"]).reshape(len(names), len(names))
+            pairs = [(row, geometric.index(twin[i])) for row, i in enumerate(geometric) if twin[i] > i]
+            figures[f"confusion_{category}".replace("/", "_")] = viz.confusion(
+                confusion.only(geometric).normalised(), [str(names[i]) for i in geometric], pairs, title=category
+            )
     return figures
 
 

@@ -6,13 +6,15 @@ A share of nothing is NaN here and null in JSON, never 0.
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from geco.errors import InputError, MissingFileError
+from geco.errors import GecoError, InputError, MissingFileError
 from geco.evaluation.measures import Estimate, Measure, Unit
+from geco.system import codec, documents
 
 Cell = str | int | float | Estimate | None
 
@@ -20,6 +22,7 @@ Cell = str | int | float | Estimate | None
 UNIT_OF_ENDING: dict[str, Unit] = {" ms": "ms", " fps": "fps", " MB": "MB", " M": "M", " threshold": "similarity"}
 TIMING = re.compile(r"(?P<case>[^,]+), (?P<protocol>.+) (?P<metric>ms|fps)")  # a key of its running times
 REQUIRED = {"benchmark", "label", "data", "values"}
+EXPECTED = "expected the report.json that `geco evaluate` or `geco bench` writes"
 OPTIONAL = {"measures", "intervals", "tables", "curves", "counts", "settings", "provenance"}
 
 
@@ -37,7 +40,12 @@ class Table:
     def __post_init__(self) -> None:
         for row in self.rows:
             if len(row) != len(self.columns):
-                raise InputError(f"table {self.name!r}: a row needs {len(self.columns)} cells, got {len(row)}: {row}")
+                raise InputError(
+                    f"table {documents.shown(self.name)}: a row needs {len(self.columns)} cells, "
+                    f"got {len(row)}: {documents.shown(row)}"
+                )
+        if "/" in self.name or "\\" in self.name or self.name in ("", ".", ".."):
+            raise InputError(f"the name of a table is that of its file, got {documents.shown(self.name)}")
 
 
 @dataclass(frozen=True)
@@ -47,6 +55,10 @@ class Curve:
     figure: str
     x: tuple[float, ...]
     y: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.x) != len(self.y):
+            raise InputError(f"a curve needs as many x as y, got {len(self.x)} and {len(self.y)}")
 
 
 @dataclass(frozen=True)
@@ -141,66 +153,100 @@ def load_report(folder: str | Path) -> Report:
     """The report in a run folder, or of a report.json."""
     path = Path(folder)
     path = path / "report.json" if path.is_dir() else path
-    if not path.is_file():
+    if not path.exists():
         raise MissingFileError(f"{folder} holds no report.json; give the folder of a finished run")
     samples = path.with_name("samples.json")
-    try:
-        report = from_json(path.read_text(encoding="utf-8"))
-        return replace(report, samples=json.loads(samples.read_text())) if samples.is_file() else report
-    except (json.JSONDecodeError, TypeError, KeyError):
-        raise InputError(f"{path} is damaged; run the evaluation again") from None
-    except ValueError as error:
-        raise InputError(f"{path}: {error}") from None
+    report = from_json(documents.read_text(path, expected=EXPECTED.removeprefix("expected ")), name=str(path))
+    if samples.exists():
+        return replace(report, samples=documents.read(samples, expected="what each pair added to a report"))
+    return report
 
 
-def from_json(text: str) -> Report:
+def from_json(text: str, *, name: str = "the report") -> Report:
     """The report that `report_json` wrote, now or in release 0.1."""
-    raw = json.loads(text)
-    if not isinstance(raw, dict) or not REQUIRED <= set(raw) <= REQUIRED | OPTIONAL:
-        raise InputError("not a report: expected the report.json that `geco evaluate` or `geco bench` writes")
-    return Report(
-        benchmark=raw["benchmark"],
-        label=raw["label"],
-        data=raw["data"],
-        measures=_measures(raw) if "measures" in raw else _measures_by_key(raw),
-        tables=tuple(_table(table) for table in raw.get("tables", ())),
-        curves=tuple(
-            Curve(curve["figure"], _numbers(curve["x"]), _numbers(curve["y"])) for curve in raw.get("curves", ())
-        ),
-        counts=raw.get("counts", {}),
-        settings=raw.get("settings", {}),
-        provenance=raw.get("provenance", {}),
-    )
+    try:
+        raw = documents.parse(text, name=name)
+    except InputError as error:
+        raise InputError(f"{error}; the report is damaged; run the evaluation again") from None
+    if not REQUIRED <= set(raw) <= REQUIRED | OPTIONAL:
+        raise InputError(f"{name} is not a report: {EXPECTED}")
+    values = {
+        **{key: raw[key] for key in ("benchmark", "label", "data")},
+        "measures": _measures(raw, name) if "measures" in raw else _measures_by_key(raw, name),
+        **{key: raw.get(key, []) for key in ("tables", "curves")},
+        **{key: raw.get(key, {}) for key in ("counts", "settings", "provenance")},
+    }
+    return codec.build(Report, _with_nan(values), name)
 
 
-def _measures(raw: dict[str, Any]) -> tuple[Measure, ...]:
-    numbers = ("value", "low", "high")
-    return tuple(Measure(**{**entry, **{key: _number(entry[key]) for key in numbers}}) for entry in raw["measures"])
+@contextmanager
+def reading(report: Report, what: str) -> Iterator[None]:
+    """Within it, a report whose content is of another layout than is looked for is refused in one line."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
+        if isinstance(error, GecoError):
+            raise
+        label = documents.shown(report.label)
+        raise InputError(f"the report of {label} has {what} of another layout; run the evaluation again") from None
 
 
-def _measures_by_key(raw: dict[str, Any]) -> tuple[Measure, ...]:
+def _with_nan(values: dict[str, Any]) -> dict[str, Any]:
+    """The values with NaN where a number is null: in measures, in estimates of tables, in curves."""
+
+    def numbers(entry: Any, *keys: str) -> Any:
+        if not isinstance(entry, dict):
+            return entry
+        return {key: _number(item) if key in keys else item for key, item in entry.items()}
+
+    def line(items: Any) -> Any:
+        return [_number(item) for item in items] if isinstance(items, list) else items
+
+    def table(entry: Any) -> Any:
+        if not isinstance(entry, dict) or not isinstance(entry.get("rows"), list):
+            return entry
+        rows = [
+            [numbers(cell, "value", "low", "high") for cell in row] if isinstance(row, list) else row
+            for row in entry["rows"]
+        ]
+        return {**entry, "rows": rows}
+
+    def each(key: str, change: Callable[[Any], Any]) -> Any:
+        return [change(entry) for entry in values[key]] if isinstance(values[key], list) else values[key]
+
+    def curve(entry: Any) -> Any:
+        if not isinstance(entry, dict):
+            return entry
+        return {key: line(item) if key in ("x", "y") else item for key, item in entry.items()}
+
+    measures = each("measures", lambda entry: numbers(entry, "value", "low", "high"))
+    return {**values, "measures": measures, "tables": each("tables", table), "curves": each("curves", curve)}
+
+
+def _measures(raw: dict[str, Any], name: str) -> Any:
+    """Measures of a report, whose values by key say the same."""
+    if not isinstance(raw["values"], dict):
+        raise InputError(f"{name}: values: expected numbers by name, got {documents.shown(raw['values'])}")
+    return raw["measures"]
+
+
+def _measures_by_key(raw: dict[str, Any], name: str) -> list[dict[str, Any]]:
     """Measures of a report of release 0.1, which has keys alone: each is a metric of its own, except running times."""
     measures = []
-    for key, value in raw["values"].items():
-        low, high = _numbers(raw.get("intervals", {}).get(key, (None, None)))
+    values, intervals = raw["values"], raw.get("intervals", {})
+    if not isinstance(values, dict) or not isinstance(intervals, dict):
+        raise InputError(f"{name}: values and intervals: expected numbers by name, got {documents.shown(values)}")
+    for key, value in values.items():
+        ends = intervals.get(key, (None, None))
+        if not isinstance(ends, list | tuple) or len(ends) != 2:
+            raise InputError(f"{name}: intervals.{key}: expected two numbers, got {documents.shown(ends)}")
         units = [unit for ending, unit in UNIT_OF_ENDING.items() if key.endswith(ending)]
         timing = TIMING.fullmatch(key) if raw["benchmark"] == "runtime" else None
         what = timing.groupdict() if timing else {"metric": key}
-        measures.append(Measure(**what, value=_number(value), low=low, high=high, unit=units[0] if units else "share"))
-    return tuple(measures)
+        unit = units[0] if units else "share"
+        measures.append({**what, "value": value, "low": ends[0], "high": ends[1], "unit": unit})
+    return measures
 
 
-def _table(raw: dict[str, Any]) -> Table:
-    def cell(value: Any) -> Cell:
-        return Estimate(**{key: _number(end) for key, end in value.items()}) if isinstance(value, dict) else value
-
-    rows = tuple(tuple(cell(value) for value in row) for row in raw["rows"])
-    return Table(**{**raw, "columns": tuple(raw["columns"]), "rows": rows})
-
-
-def _number(value: float | None) -> float:
+def _number(value: Any) -> Any:
     return math.nan if value is None else value
-
-
-def _numbers(values: Sequence[float | None]) -> tuple[float, ...]:
-    return tuple(_number(value) for value in values)

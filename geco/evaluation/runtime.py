@@ -15,7 +15,7 @@ from geco.errors import InputError
 from geco.evaluation.measures import Measure
 from geco.evaluation.report import Cell, Report, Table
 from geco.evaluation.settings import Conditions, RuntimeProtocol
-from geco.system import Progress, codec, devices, provenance, silent
+from geco.system import Progress, codec, cost, devices, provenance, silent
 from geco.types import Image, Size
 
 MEGA = 2**20
@@ -82,19 +82,21 @@ def run(
     protocol: RuntimeProtocol = DEFAULTS,
     *,
     multiple: int = 1,
+    force: bool = False,
     progress: Progress = silent,
 ) -> Report:
     """Time every model under all conditions; a round calls all of them, so a busy machine slows all alike.
 
-    The sides of images must be multiples of `multiple`, as the models' backbones ask for.
+    The sides of images must be multiples of `multiple`, as the models' backbones ask for. Sizes that cost too much
+    (`geco.system.cost`) are refused unless they are forced.
     """
     rows: list[tuple[Cell, ...]] = []
     measures: list[Measure] = []
     timings: dict[str, Any] = {}
     combinations = list(protocol.conditions())
+    for conditions in combinations:
+        _check(conditions, multiple=multiple, force=force)
     for done, conditions in enumerate(combinations, 1):
-        if conditions.size % multiple:
-            raise InputError(f"sizes must be multiples of {multiple} for this backbone, got {conditions.size}")
         dtype = devices.dtype_named(conditions.dtype)
         placed = {name: model.to(device=conditions.device, dtype=dtype).eval() for name, model in models.items()}
         inputs = {name: _inputs(model, conditions, dtype) for name, model in placed.items()}
@@ -117,6 +119,16 @@ def run(
         settings={"protocol": asdict(protocol), "threads": torch.get_num_threads()},
         provenance=provenance.collect(),
     )
+
+
+def _check(conditions: Conditions, *, multiple: int, force: bool) -> None:
+    """Refuse conditions that cannot be had, before the first is timed."""
+    if conditions.size % multiple:
+        raise InputError(f"sizes must be multiples of {multiple} for this backbone, got {conditions.size}")
+    devices.dtype_named(conditions.dtype)
+    devices.choose(conditions.device)
+    if multiple > 1:  # else what takes images of any size is no vision transformer
+        cost.check(conditions.size, stride=multiple, force=force)
 
 
 def _inputs(model: Model, conditions: Conditions, dtype: torch.dtype) -> dict[str, Tensor]:
@@ -205,7 +217,8 @@ def speed_points(reports: Sequence[Report]) -> dict[str, tuple[float, float]]:
 
 def _frames(report: Report) -> dict[str, float]:
     """Frames per second of each model, one image at a time, under the first conditions that it was timed under."""
-    protocol = codec.build(RuntimeProtocol, report.settings.get("protocol", {}))
+    name = f"the report of {report.label}: settings.protocol"
+    protocol = codec.build(RuntimeProtocol, report.settings.get("protocol", {}), name)
     single = {conditions.name for conditions in protocol.conditions() if conditions.batch == 1}
     frames: dict[str, float] = {}
     for entry in report.measures:

@@ -9,10 +9,22 @@ from geco.errors import InputError
 from geco.matching.settings import MatchSettings
 from geco.pose.settings import DecorateSettings, PoseSettings
 from geco.propagation.settings import CentroidSettings
+from geco.system import strict
 
 AS_PUBLISHED = MatchSettings()
 RENDERED = DecorateSettings()
 EVERY_IMAGE = PoseSettings(confidence=0.0, matches=4)  # the unsure ones count as well
+LARGEST_RADIUS = 10  # times the longer side; beyond 1.5 everything is a hit
+LARGEST_BATCH = 100_000  # images
+MOST_RESAMPLES = 10_000_000
+MOST_REPEATS = 1_000_000
+
+
+def _check_radii(settings: object, name: str) -> None:
+    """Refuse no radii, and radii that are no share of a side."""
+    if not getattr(settings, name):
+        raise InputError(f"{name} must be one radius or more, got none")
+    strict.within(settings, name, above=0, most=LARGEST_RADIUS)
 
 
 @dataclass(frozen=True)
@@ -28,6 +40,10 @@ class Protocol:
     threshold: Literal["image", "box"] = "image"  # α multiplies the longer side of the target's image or box
     average: Literal["point", "image"] = "point"  # every keypoint counts the same, or every pair
     match: MatchSettings = AS_PUBLISHED
+
+    def __post_init__(self) -> None:
+        strict.check(self)
+        _check_radii(self, "alphas")
 
     def visible_above(self, similarity: float) -> "Protocol":
         """The same protocol for an encoder whose matches below this similarity are "not visible"."""
@@ -77,6 +93,17 @@ class KeypointSettings:
     false_alarms: float = 0.1  # visible points that the reported threshold calls hidden
     examples: int = 4  # qualitative rows per case
 
+    def __post_init__(self) -> None:
+        strict.check(self)
+        _check_radii(self, "radii")
+        strict.within(self, "main_alpha", above=0, most=LARGEST_RADIUS)
+        strict.within(self, "batch_size", "resamples", least=1)
+        strict.within(self, "resamples", most=MOST_RESAMPLES)
+        strict.within(self, "batch_size", most=LARGEST_BATCH)
+        strict.within(self, "memory", "seed", "examples", least=0)
+        strict.within(self, "confidence", above=0, below=1)
+        strict.within(self, "false_alarms", least=0, most=1)
+
 
 @dataclass(frozen=True)
 class PartsProtocol(CentroidSettings):
@@ -85,6 +112,12 @@ class PartsProtocol(CentroidSettings):
     train_images: int | None = None  # at most so many per category (the authors' code: 100)
     background: bool = True  # given by the true mask; counts as a row of its own
     batch_size: int = 8
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        strict.check(self)
+        strict.within(self, "train_images", "batch_size", "components", "pixels", least=1)
+        strict.within(self, "batch_size", most=LARGEST_BATCH)
 
 
 @dataclass(frozen=True)
@@ -135,6 +168,16 @@ class RuntimeProtocol:
     devices: tuple[str, ...] = field(default=("cpu",))
     warmup: int = 3
     repeats: int = 20
+
+    def __post_init__(self) -> None:
+        strict.check(self)
+        for name in ("batches", "sizes", "dtypes", "devices"):
+            if not getattr(self, name):
+                raise InputError(f"{name} must be one or more, got none")
+        strict.within(self, "batches", "sizes", "repeats", least=1)
+        strict.within(self, "batches", most=LARGEST_BATCH)
+        strict.within(self, "repeats", "warmup", most=MOST_REPEATS)
+        strict.within(self, "warmup", least=0)
 
     def conditions(self) -> Iterator[Conditions]:
         """Every combination."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from geco import images
+from geco.errors import FileError, InputError
 from geco.extraction.files import read_features, write_features
 from geco.system import Progress, silent
 from geco.types import Encoder, FeatureMap, View
@@ -67,10 +68,21 @@ class FeatureStore:
         """The map of a view, on the encoder's device, encoded now if need be."""
         self.ensure([view])
         if view.identity not in self._held:
-            self._hold(view, read_features(self._file(view)))
+            self._hold(view, self._read(view))
         self._held.move_to_end(view.identity)
         features = self._held[view.identity][1]
         return FeatureMap(features.values.to(self.encoder.device), features.size)
+
+    def _read(self, view: View) -> FeatureMap:
+        path = self._file(view)
+        try:
+            features = read_features(path)
+            if features.values.shape[0] != self.encoder.dim or features.size != tuple(view.size):
+                raise InputError(f"they are {tuple(features.values.shape)} of an image of {features.size}")
+        except InputError as error:
+            reason = str(error).removeprefix(f"{path}")[:120].strip(" :")
+            raise InputError(f"the features in {path} are damaged or of another layout ({reason}); delete it") from None
+        return features
 
     def drop(self, view: View) -> None:
         """Forget a map that no pair needs any more; what a given folder holds stays there."""
@@ -101,7 +113,10 @@ def _content_hash(view: View) -> str:
     """Hash of what decides the view's pixels: name, size, window, and the file's length and date."""
     digest = hashlib.sha256(repr((view.identity, view.size, view.window)).encode())
     if isinstance(view.image, Path):
-        stat = view.image.stat()
+        try:
+            stat = view.image.stat()
+        except OSError as error:
+            raise FileError(f"{view.image} cannot be read: {error.strerror}; expected an image") from None
         digest.update(f"{stat.st_size} {stat.st_mtime_ns}".encode())
     else:
         digest.update(view.image.contiguous().numpy().tobytes())

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from geco.errors import InputError
+from geco.system import documents, strict
 from geco.transport.settings import TransportSettings
 
 Name = Literal["transport", "contrastive", "soft-argmax"]
@@ -35,16 +36,12 @@ class LossSettings:
     position_temperature: float = 0.04  # soft-argmax: of the softmax over all patches of the other image
 
     def __post_init__(self) -> None:
-        if self.name not in get_args(Name):
-            raise InputError(f"there is no loss {self.name!r}; choices: {', '.join(get_args(Name))}")
-        if self.reduction not in WEIGHTS:
-            raise InputError(f"reduction must be one of {', '.join(WEIGHTS)}, got {self.reduction!r}")
-        for name in ("eps", "floor", "contrast_temperature", "position_temperature"):
-            if not getattr(self, name) > 0:
-                raise InputError(f"loss.{name} must be above 0, got {getattr(self, name)}")
-        for term, weight in self.weights().items():
-            if not weight >= 0:
-                raise InputError(f"loss.weight_{term} must be 0 or more, got {weight}")
+        if not isinstance(self.name, str) or self.name not in get_args(Name):
+            raise InputError(f"there is no loss {documents.shown(self.name)}; choices: {', '.join(get_args(Name))}")
+        strict.check(self)
+        strict.within(self, "eps", "floor", "contrast_temperature", "position_temperature", above=0)
+        strict.within(self, "eps", "floor", below=1)
+        strict.within(self, *(f"weight_{term}" for term in TERMS), least=0)
 
     def weights(self) -> dict[str, float]:
         """Weight of each term: the one given, or that of the reduction."""

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
         Summary,
         attach,
         check_folder,
+        check_foreground,
         default_folder,
         file_name,
         instances,

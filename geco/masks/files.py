@@ -6,7 +6,7 @@ An instance is an image and a box in it, and so is its file's name: two animals 
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from jaxtyping import Bool
 from PIL import Image as Pillow
 from torch import Tensor
 
-from geco import geometry, images
+from geco import checks, geometry, images
 from geco.errors import InputError, MissingFileError
 from geco.masks.segmenters import Segmenter
 from geco.system import files
@@ -75,7 +75,7 @@ def file_name(view: View) -> str:
     if not isinstance(view.name, str) or not view.name:
         raise InputError(f"{view.label} has no name to file its mask under; a loader must give View.name")
     box = "" if view.box is None else "@" + "-".join(str(round(edge)) for edge in view.box.tolist())
-    stem = quote(view.name, safe=" ")
+    stem = quote(view.name, safe=" ", errors="backslashreplace")
     if len(stem) > LONGEST_NAME:
         raise InputError(f"the name {view.name[:40]}… is too long for a mask's file ({len(stem)} > {LONGEST_NAME})")
     return f"{stem}{box}.png"
@@ -124,8 +124,10 @@ def _claim(folder: Path, record: dict[str, Any]) -> None:
         return
     try:
         before = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
+    except (ValueError, RecursionError):
         raise InputError(f"{path} is damaged; remove the folder, or choose another with --out") from None
+    if not isinstance(before, dict):
+        raise InputError(f"{path} should say how the masks were made; remove the folder, or choose another with --out")
     if before != record:
         raise InputError(
             f"{folder} holds masks made with {_brief(before)}, now asked for {_brief(record)}; "
@@ -134,7 +136,7 @@ def _claim(folder: Path, record: dict[str, Any]) -> None:
 
 
 def _brief(record: dict[str, Any]) -> str:
-    return ", ".join(f"{key}={value}" for key, value in record.items())
+    return ", ".join(f"{key}={value}" for key, value in record.items())[:80]
 
 
 def _write(path: Path, mask: Bool[Tensor, "h w"]) -> None:
@@ -218,4 +220,20 @@ def check_folder(views: Iterable[View], folder: Path, *, keep_own: bool = False)
         raise MissingFileError(
             f"{folder} has no mask for {len(missing)} of {len(needed)} instances, {missing[0]} for one; "
             "make them with `geco masks`"
+        )
+
+
+def check_foreground(views: Sequence[View], *, sample: int = 32) -> None:
+    """Raise if none of the masks of these views has any foreground, looking at `sample` of them spread evenly.
+
+    Training on such masks would run to its end and teach nothing.
+    """
+    count = min(checks.whole(sample, "sample", least=1), len(views))
+    chosen = [views[i * len(views) // count] for i in range(count)]
+    masked = [view for view in chosen if view.mask is not None]
+    if masked and not any(bool(images.load_view(view).foreground.any()) for view in masked):
+        first = masked[0].mask.path if isinstance(masked[0].mask, MaskFile) else masked[0].label
+        raise InputError(
+            f"none of {len(masked)} masks has any foreground, {first} for one; masks are white (255, or 1) on black: "
+            "look at them, or make new ones with `geco masks`"
         )

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from geco import checks
+from geco.errors import InputError
+
 Maker = Literal["own", "sam", "u2net"]
 
 
@@ -13,3 +16,9 @@ class MaskSettings:
     sam: str = "facebook/sam-vit-huge"  # the paper's; any SAM or SAM 2 folder or hub name
     margin: float = 0.1  # u2net: the crop around the box is wider than the box by this share of its sides
     threshold: float = 0.5  # u2net: saliency, stretched to [0, 1], above which a pixel is foreground
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.sam, str) or not self.sam:
+            raise InputError(f"sam must be a folder or a hub name, got {checks.shown(self.sam)}")
+        checks.number(self.margin, "margin", least=0)
+        checks.number(self.threshold, "threshold", least=0, most=1)

@@ -7,7 +7,7 @@ from geco.system import lazy
 if TYPE_CHECKING:
     from geco.matching.patches import mutual, nearest, similarity
     from geco.matching.points import transfer
-    from geco.matching.scorer import Target, prepare, queries, score_maps
+    from geco.matching.scorer import Target, check_finite, prepare, queries, score_maps
     from geco.matching.settings import MatchSettings
 
 __all__, __getattr__, __dir__ = lazy.door(__name__)

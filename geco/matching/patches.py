@@ -5,7 +5,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from geco import geometry
-from geco.matching.scorer import unbatched
+from geco.matching.scorer import check_alike, check_finite, unbatched
 from geco.matching.settings import MatchSettings
 from geco.types import FeatureMap, Matches
 
@@ -31,6 +31,7 @@ def mutual(source: FeatureMap, target: FeatureMap, settings: MatchSettings = Mat
 def similarity(source: FeatureMap, target: FeatureMap) -> Float[Tensor, "n m"]:
     """Cosines of all source patches with all target patches, row-major."""
     first, second = (unbatched(features).unit().values.flatten(1) for features in (source, target))
+    check_alike(first, second, channels=(len(first), len(second)))
     return first.mT @ second
 
 
@@ -42,6 +43,7 @@ def _patch_matches(
     score: Float[Tensor, "k"],
     settings: MatchSettings,
 ) -> Matches:
+    check_finite(score)
     start = geometry.cell_centres(rows, size=source.size, grid=source.grid).to(score.dtype)
     end = geometry.cell_centres(columns, size=target.size, grid=target.grid).to(score.dtype)
     return Matches(start, end, score, score >= settings.threshold)

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from geco import geometry, transport
 from geco.errors import InputError
-from geco.matching.scorer import Target, prepare, queries, score_maps, unbatched
+from geco.matching.scorer import Target, check_alike, check_finite, prepare, queries, score_maps, unbatched
 from geco.matching.settings import MatchSettings
 from geco.transport.settings import TransportSettings
 from geco.types import FeatureMap, Matches
@@ -27,6 +27,8 @@ def transfer(
     `target` may be prepared once and asked many times; it must have been prepared with the same settings. `masks` of
     the two objects, in image pixels, inform the transport mode; the others do without.
     """
+    if not bool(torch.isfinite(points).all()):
+        raise InputError("points must be finite numbers (x, y), got NaN or infinity")
     if settings.mode == "transport":
         return _by_transport(source, target, points, settings, masks)
     ready = target if isinstance(target, Target) else prepare(target, settings)
@@ -36,6 +38,7 @@ def transfer(
     step = max(1, CHUNK // (ready.size[0] * ready.size[1]))
     chunks = [_best(score_maps(some, ready), ready, settings) for some in descriptors.split(step)]
     place, score = (torch.cat(column) for column in zip(*chunks, strict=True))
+    check_finite(score)
     place = geometry.resize_points(place, size=ready.size, to=ready.image_size).to(points.dtype)
     return Matches(points, place, score, score >= settings.threshold)
 
@@ -53,7 +56,11 @@ def _by_transport(
     """
     if isinstance(target, Target):
         raise InputError("transport weighs both whole images; give the target's FeatureMap, not a prepared Target")
+    if masks is not None and not all(bool(mask.any()) for mask in masks):
+        raise InputError("a mask without any foreground leaves nothing to match; expected some pixels of both objects")
     first, second = unbatched(source), unbatched(target)
+    check_alike(first.values, second.values, channels=(len(first.values), len(second.values)))
+    check_finite(first.values.sum() + second.values.sum())
     plan = transport.match_plan(
         _one_sample(first.unit()),
         _one_sample(second.unit()),

@@ -94,15 +94,38 @@ def queries(
 def score_maps(queries: Float[Tensor, "k c"], target: Target) -> Float[Tensor, "k h w"]:
     """Cosine of each query with every pixel of the upsampled target."""
     grid = (target.rows.shape[1], target.columns.shape[1])
+    check_alike(queries, target.patches, channels=(queries.shape[-1], target.patches.shape[-1]))
     scores = (queries @ target.patches.mT).unflatten(-1, grid)
     return (target.rows @ scores @ target.columns.mT).mul_(target.inverse_norm)
 
 
 def unbatched(features: FeatureMap) -> FeatureMap:
     """The map of one image, without a batch dimension."""
+    if not isinstance(features, FeatureMap):
+        raise InputError(f"matching takes feature maps (geco.features makes them), got {type(features).__name__}")
     values = features.values
     if values.ndim == 4 and len(values) == 1:
-        return FeatureMap(values[0], features.size)
-    if values.ndim != 3:
+        return unbatched(FeatureMap(values[0], features.size))
+    if values.ndim != 3 or not values.numel():
         raise InputError(f"matching takes one image at a time, (c, h, w) features, got {tuple(values.shape)}")
     return features
+
+
+def check_alike(first: Tensor, second: Tensor, *, channels: tuple[int, int]) -> None:
+    """Raise unless descriptors of two images can be compared: from one model, in one precision, on one device."""
+    if channels[0] != channels[1]:
+        raise InputError(
+            f"the features of the source have {channels[0]} channels, those of the target {channels[1]}; "
+            "extract both with the same model"
+        )
+    if (first.dtype, first.device) != (second.dtype, second.device):
+        raise InputError(
+            f"the features of the source are {first.dtype} on {first.device}, those of the target {second.dtype} on "
+            f"{second.device}; convert one of them"
+        )
+
+
+def check_finite(scores: Tensor) -> None:
+    """Raise if a similarity is no number, because the features are none."""
+    if not bool(torch.isfinite(scores).all()):
+        raise InputError("the features hold NaN or infinity, so nothing can be matched; are the weights damaged?")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from geco.errors import InputError
+from geco import checks
 
 
 @dataclass(frozen=True)
@@ -19,9 +19,10 @@ class MatchSettings:
     visible_share: float = 1.0  # transport with masks: how much of each object is expected to be visible
 
     def __post_init__(self) -> None:
-        if self.mode not in ("nearest", "soft", "transport"):
-            raise InputError(f"mode must be nearest, soft or transport, got {self.mode!r}")
-        if self.normalise not in ("after", "before"):
-            raise InputError(f"normalise must be after or before, got {self.normalise!r}")
-        if self.temperature <= 0 or self.window <= 0:
-            raise InputError("window and temperature must be positive")
+        checks.choice(self.mode, "mode", ("nearest", "soft", "transport"))
+        checks.choice(self.normalise, "normalise", ("after", "before"))
+        checks.number(self.threshold, "threshold")
+        checks.flag(self.upsample, "upsample")
+        checks.number(self.window, "window", above=0)
+        checks.number(self.temperature, "temperature", above=0)
+        checks.number(self.visible_share, "visible_share", above=0, most=1)

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 from geco.system import lazy
 
 if TYPE_CHECKING:
+    from geco.models.cache import cache_folder
     from geco.models.cards import model_card
     from geco.models.extractor import Extractor
     from geco.models.geco import Geco
     from geco.models.hub import HubError
     from geco.models.weights import (
         adapter_config,
-        cache_folder,
         default_model,
         find_adapter,
         is_available,

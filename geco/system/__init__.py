@@ -5,7 +5,21 @@ from typing import TYPE_CHECKING
 from geco.system.lazy import door
 
 if TYPE_CHECKING:
-    from geco.system import codec, devices, files, lazy, plugins, processes, provenance
+    from geco.system import (
+        codec,
+        cost,
+        devices,
+        documents,
+        files,
+        lazy,
+        locks,
+        plugins,
+        processes,
+        provenance,
+        signatures,
+        strict,
+        tensors,
+    )
     from geco.system.processes import Processes, Progress, silent
 
 __all__, __getattr__, __dir__ = door(__name__)

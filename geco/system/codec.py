@@ -1,19 +1,20 @@
 """Settings to and from plain values: frozen dataclasses ↔ JSON ↔ `key=value` of a command line.
 
 A dataclass that has been renamed in parts since an earlier release says so in `RENAMED`, from dotted keys of then to
-those of now; a key that ends in a dot stands for all that begin so.
+those of now; a key that ends in a dot stands for all that begin so. What a field may hold is `geco.system.fields`'.
 """
 
 import json
 import math
-import types
-import typing
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from difflib import get_close_matches
-from typing import Any, Literal, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 from geco.errors import InputError
+from geco.system import documents, strict
+from geco.system.documents import listed, shown
 
 T = TypeVar("T")
 
@@ -25,11 +26,13 @@ def to_json(settings: Any) -> str:
 
 def from_json(kind: type[T], text: str, *, name: str = "the configuration") -> T:
     """The settings in a text; unknown keys are errors."""
-    try:
-        values = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{name} is not JSON: {error}") from None
-    return build(kind, values, name)
+    return build(kind, documents.parse(text, name=name), name)
+
+
+def read(kind: type[T], path: str | Path) -> T:
+    """The settings in a file."""
+    values = documents.read(path, expected=f"the settings of a {kind.__name__} in JSON")
+    return build(kind, values, str(path))
 
 
 def as_dict(settings: Any) -> dict[str, Any]:
@@ -49,67 +52,77 @@ def _plain(value: Any) -> Any:
 
 def changed(settings: T, key: str, text: str) -> T:
     """The settings with one value changed, `loss.transport.alpha` → inf, say; text as on a command line."""
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError:
-        value = text
     values = as_dict(settings)
     *path, last = _renamed(key, type(settings)).split(".")
     place = values
     for part in path:
         if not isinstance(place.get(part), dict):
-            raise InputError(f"{key}: {part!r} has no settings; groups: {', '.join(_groups(place)) or 'none'}")
+            groups = listed(name for name, value in place.items() if isinstance(value, dict))
+            raise InputError(f"{shown(key)[1:-1]}: {shown(part)} has no settings; groups: {groups or 'none'}")
         place = place[part]
-    place[last] = value
+    place[last] = _typed(key, text)
     return build(type(settings), values)
 
 
-def _groups(values: Mapping[str, Any]) -> list[str]:
-    return [name for name, value in values.items() if isinstance(value, dict)]
+def _typed(key: str, text: str) -> Any:
+    """A value typed on a command line: JSON, or else the text as it is."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return documents.parse(text, name=f"{shown(key)[1:-1]}: the value", kind=object)
 
 
 def build(kind: type[T], values: Any, name: str = "") -> T:
-    """A dataclass from plain values, its fields converted to what they are declared as; `name` is for mistakes."""
+    """A dataclass from plain values, each field of exactly the declared type; `name` is what mistakes are reported of.
+
+    A mistake is reported with its dotted key: `runs/x/geco.json: lora.rank: expected a whole number, got 'ten'`.
+    """
+    try:
+        return _built(kind, values, "", name)
+    except _PlacedError as error:
+        raise InputError(f"{name}: {error}" if name else str(error)) from None
+
+
+class _PlacedError(InputError):
+    """A mistake that says which key it is in, and not yet of which file."""
+
+
+def _built(kind: type[T], values: Any, path: str, name: str) -> T:
     if not isinstance(values, dict):
-        raise InputError(f"{name}: expected settings of {kind.__name__}, got {values!r}")
+        raise _PlacedError(f"{path + ': ' if path else ''}expected settings of {kind.__name__}, got {shown(values)}")
     values = _upgraded(values, kind)
-    hints = typing.get_type_hints(kind)
     known = {entry.name for entry in fields(kind)}  # type: ignore[arg-type]
-    unknown = sorted(set(values) - known)
+    unknown = sorted(map(str, set(values) - known))
     if unknown:
-        owner = name or "the configuration"
-        raise InputError(f"{owner} has unknown keys {', '.join(unknown)}; known: {', '.join(sorted(known))}")
-    inside = f"{name}, " if name else ""
-    return kind(**{key: _field(hints[key], value, inside + key) for key, value in values.items()})
-
-
-def _field(hint: Any, value: Any, name: str) -> Any:
-    choices = typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
-    if value is None and type(None) in choices:
-        return None
-    hint = choices[0]
-    if is_dataclass(hint):
-        return build(hint, value, name)  # type: ignore[arg-type]
-    if typing.get_origin(hint) is tuple and isinstance(value, list):
-        return tuple(value)
-    if typing.get_origin(hint) is Literal:
-        return _literal(hint, value, name)
-    if hint is float and isinstance(value, str | int) and not isinstance(value, bool):
+        message = f"unknown keys {listed(unknown, most=60)}; known: {listed(sorted(known))}"
+        if path:
+            raise _PlacedError(f"{path} has {message}")
+        raise InputError(f"{name or 'the configuration'} has {message}")
+    missing = [entry.name for entry in fields(kind) if _is_required(entry) and entry.name not in values]  # type: ignore[arg-type]
+    if missing:
+        raise _PlacedError(f"{path + ': ' if path else ''}expected the key {missing[0]}, which is missing")
+    types = strict.types_of(kind)  # type: ignore[arg-type]
+    inside = f"{path}." if path else ""
+    converted = {}
+    for key, value in values.items():
         try:
-            return float(value)
-        except ValueError:
-            raise InputError(f"{name}: expected a number, got {value!r}") from None
-    hint = typing.get_origin(hint) or hint
-    if isinstance(hint, type) and (not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool)):
-        raise InputError(f"{name}: expected {hint.__name__}, got {value!r}")
-    return value
+            converted[key] = strict.converted(
+                types[key], value, inside + key, group=lambda inner, item, place: _built(inner, item, place, name)
+            )
+        except strict.WrongTypeError as error:
+            raise _PlacedError(str(error)) from None
+    try:
+        return kind(**converted)
+    except _PlacedError:
+        raise
+    except InputError as error:
+        first = str(error).split(" ")[0].split("[")[0].rstrip(":")
+        raise _PlacedError(f"{inside}{error}" if first in known or not path else f"{path}: {error}") from None
 
 
-def _literal(hint: Any, value: Any, name: str) -> Any:
-    allowed = typing.get_args(hint)
-    if value not in allowed:
-        raise InputError(f"{name}: expected one of {', '.join(map(str, allowed))}, got {value!r}")
-    return value
+def _is_required(entry: Field[Any]) -> bool:
+    return entry.default is MISSING and entry.default_factory is MISSING
 
 
 def choose(what: str, name: str, choices: Mapping[str, T]) -> T:
@@ -117,7 +130,7 @@ def choose(what: str, name: str, choices: Mapping[str, T]) -> T:
     if name not in choices:
         near = get_close_matches(name, choices, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else "."
-        raise InputError(f"there is no {what} {name!r}{hint} Choices: {', '.join(choices)}")
+        raise InputError(f"there is no {what} {shown(name)}{hint} Choices: {listed(choices, most=200)}")
     return choices[name]
 
 
@@ -133,6 +146,8 @@ def _upgraded(values: dict[str, Any], kind: type) -> dict[str, Any]:
         place = upgraded
         for part in path:
             place = place.setdefault(part, {})
+            if not isinstance(place, dict):
+                raise _PlacedError(f"{key} cannot stand beside a value for {part}; keep one of the two")
         place[last] = value
     return upgraded
 

@@ -7,29 +7,38 @@ from pathlib import Path
 import torch
 
 from geco.errors import InputError
+from geco.system import documents
 
 
-def choose(name: str) -> torch.device:
+def choose(name: str | torch.device) -> torch.device:
     """The device asked for; "auto" is CUDA, else Apple's GPU, else the CPU."""
     if name != "auto":
         try:
             device = torch.device(name)
+            if device.type == "meta":  # computes nothing
+                device = torch.device("none")
             torch.empty(0, device=device)  # a device that torch knows may still not be on this machine
-        except (RuntimeError, AssertionError, NotImplementedError):
+        except (RuntimeError, AssertionError, NotImplementedError, TypeError, ValueError, ImportError):
             choices = "auto, cpu, cuda, cuda:N or mps"
-            raise InputError(f"device must be {choices} and be on this machine, got {name!r}") from None
+            raise InputError(f"device must be {choices} and be on this machine, got {documents.shown(name)}") from None
         return device
     if torch.cuda.is_available():
         return torch.device("cuda")
     return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
 
 
-def dtype_named(name: str) -> torch.dtype:
+def dtype_named(name: str | torch.dtype) -> torch.dtype:
     """float32, float16 or bfloat16."""
-    dtype = getattr(torch, name, None)
+    dtype = getattr(torch, name, None) if isinstance(name, str) else name
     if dtype not in (torch.float32, torch.float16, torch.bfloat16):
-        raise InputError(f"dtype must be float32, float16 or bfloat16, got {name!r}")
+        raise InputError(f"dtype must be float32, float16 or bfloat16, got {documents.shown(name)}")
     return dtype
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an error means that memory ran out, on whatever device."""
+    words = ("not enough memory", "out of memory", "can't allocate memory", "defaultcpuallocator")
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(word in str(error).lower() for word in words)
 
 
 def synchronise(device: torch.device) -> None:

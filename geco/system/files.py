@@ -9,8 +9,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from geco.errors import FileError
+from geco.system import documents
+
 DRAFT = ".draft"  # ending of what is not finished; a kill may leave some
 BLOCK = 1 << 20
+
+
+def make_folder(folder: Path) -> Path:
+    """The folder, made with its parents if need be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise FileError(f"the folder {documents.place(folder)} cannot be made: {reason}") from None
+    return folder
 
 
 def replace(path: Path, write: Callable[[Path], object]) -> Path:

@@ -13,6 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 
 from geco.errors import InputError
+from geco.system import documents
 
 OPEN = ("datasets", "backbones")  # rooms that other packages may add to
 
@@ -24,6 +25,8 @@ def names(room: str) -> list[str]:
 
 def spelled(room: str, name: str) -> str:
     """The plug-in's name as it is written; hyphens and upper case are forgiven, a typo lists the choices."""
+    if not isinstance(name, str):
+        raise InputError(f"{room} are chosen by name, got {documents.shown(name)}")
     wanted = name.lower().replace("-", "_")
     choices = names(room)
     by_letters = {_letters(choice): choice for choice in choices}
@@ -31,16 +34,23 @@ def spelled(room: str, name: str) -> str:
     if choice is None:
         near = get_close_matches(wanted, choices, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else "."
-        raise InputError(f"{room} has no {name!r}{hint} Choices: {', '.join(choices)}")
+        raise InputError(f"{room} has no {documents.shown(name)}{hint} Choices: {documents.listed(choices)}")
     return choice
 
 
 def find(room: str, name: str) -> ModuleType:
     """The plug-in of this name, however it is `spelled`."""
-    choice = spelled(room, name)
-    if choice in _own(room):  # another package cannot replace one of ours
+    own = _own(room)
+    choice = name if name in own else spelled(room, name)  # other packages are asked only if need be: it takes a while
+    if choice in own:  # another package cannot replace one of ours
         return importlib.import_module(f"geco.{room}.{choice}")
-    module = _foreign(room)[choice].load()
+    try:
+        module = _foreign(room)[choice].load()
+    except Exception as error:  # another package's code
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+        raise InputError(
+            f"the plug-in {choice!r} of geco.{room} cannot be imported: {reason}; uninstall or mend it"
+        ) from None
     if not isinstance(module, ModuleType):
         raise InputError(f"the entry point {choice!r} of geco.{room} must name a module, got {module!r}")
     return module

@@ -4,6 +4,8 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from geco.errors import InputError
+
 Progress = Callable[[str, int, int], None]  # what, done, total
 
 
@@ -34,9 +36,17 @@ class Processes:
 
 def launched_count() -> int:
     """How many processes `accelerate launch` or torchrun started."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
+    return _variable("WORLD_SIZE", 1, least=1)
 
 
 def is_first() -> bool:
     """Whether this is the process that prints and writes."""
-    return int(os.environ.get("RANK", "0")) == 0
+    return _variable("RANK", 0, least=0) == 0
+
+
+def _variable(name: str, default: int, *, least: int) -> int:
+    """A number that a launcher left in the environment."""
+    text = os.environ.get(name, "").strip() or str(default)
+    if not (text.isascii() and text.isdigit() and int(text[:9]) >= least):
+        raise InputError(f"the environment variable {name} must be a whole number from {least} on, got {text[:40]!r}")
+    return int(text)

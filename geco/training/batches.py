@@ -2,8 +2,8 @@
 
 import math
 import signal
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from geco import images
 from geco.batching import collate
-from geco.errors import InputError
+from geco.errors import FileError, GecoError, InputError
 from geco.images import ImageLimits
 from geco.training import augment
 from geco.training.sampling import EpochSampler, Joint, Key
@@ -76,6 +76,29 @@ def ways_to_masks(dataset: str) -> str:
     )
 
 
+@dataclass(frozen=True)
+class Failure:
+    """A mistake that a loading process met: raised there, torch would wrap it into a page of traceback."""
+
+    error: GecoError
+
+
+class _Reporting(Dataset[Pair | Failure]):
+    """The pairs, or what is wrong with them."""
+
+    def __init__(self, pairs: TrainingPairs) -> None:
+        self.pairs = pairs
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def __getitem__(self, key: Key) -> Pair | Failure:
+        try:
+            return self.pairs[key]
+        except GecoError as error:
+            return Failure(error)
+
+
 class StepKeys:
     """What the loader takes as batch sampler: keys of this process's share of every step, from step `start` on."""
 
@@ -116,7 +139,7 @@ def loader(pairs: Joint, keys: StepKeys, config: TrainConfig) -> Any:
         resize=config.encoder.resize,
     )
     return DataLoader(
-        data,
+        _Reporting(data),
         batch_sampler=keys,
         collate_fn=partial(_in_parts, size=math.ceil(keys.size / config.accumulate)),
         num_workers=config.workers,
@@ -126,8 +149,29 @@ def loader(pairs: Joint, keys: StepKeys, config: TrainConfig) -> Any:
     )
 
 
-def _in_parts(pairs: list[Pair], *, size: int) -> list[Pair]:
-    return [collate(pairs[start : start + size]) for start in range(0, len(pairs), size)]
+def parts_of(batches: Iterable[list[Pair] | Failure]) -> Iterator[list[Pair]]:
+    """The parts of every step; a mistake met by a loading process is raised here as it was there."""
+    try:
+        for batch in batches:
+            if isinstance(batch, Failure):
+                raise batch.error
+            yield batch
+    except RuntimeError as error:
+        if "DataLoader worker" not in str(error):
+            raise
+        raise FileError(
+            "a process that loads pairs was killed, most likely for want of memory; use fewer workers or smaller "
+            "batches, or workers=0 to see where"
+        ) from None
+
+
+def _in_parts(pairs: list[Pair | Failure], *, size: int) -> list[Pair] | Failure:
+    whole: list[Pair] = []
+    for pair in pairs:
+        if isinstance(pair, Failure):
+            return pair
+        whole.append(pair)
+    return [collate(whole[start : start + size]) for start in range(0, len(whole), size)]
 
 
 def _ignore_interrupts(worker: int) -> None:

@@ -11,6 +11,7 @@ from torch.utils.checkpoint import checkpoint
 from geco import models
 from geco.errors import InputError
 from geco.models import Geco
+from geco.system import cost
 from geco.training.settings import TrainConfig
 
 
@@ -42,6 +43,7 @@ def build(config: TrainConfig) -> Geco:
         backbone = models.load_backbone(place, config.encoder.options)
         model = Geco(backbone, config.encoder, name="geco", note=place.note)
     _check_size(config.encoder.size, backbone.multiple)
+    cost.check(config.encoder.size, stride=backbone.stride, or_else="")
     if config.start is not None:
         _start(model, config.start)
     blocks = transformer_blocks(model)

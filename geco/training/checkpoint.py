@@ -2,21 +2,26 @@
 
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from geco.errors import InputError
+from geco.system import codec, documents, strict, tensors
 from geco.training.build import trainable
 
 THRESHOLD = "bin"  # what the threshold is called in the file
+MOMENTS = {"step", "exp_avg", "exp_avg_sq"}  # that Adam keeps of each weight
 
 
 @dataclass
 class State:
     """Where a run is."""
+
+    RENAMED: ClassVar[Mapping[str, str]] = {THRESHOLD: "threshold"}  # in the file
 
     step: int = 0
     validated: int = -1  # step of the last validation
@@ -32,7 +37,12 @@ class State:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "State":
         """The state in a file."""
-        return cls(**{"threshold" if name == THRESHOLD else name: value for name, value in values.items()})
+        state = codec.build(cls, values, "state")
+        strict.within(state, "step", least=0)
+        strict.within(state, "validated", "best_step", least=-1)
+        if state.threshold is not None and not math.isfinite(state.threshold):
+            raise InputError(f"{THRESHOLD} must be finite, got {state.threshold}")
+        return state
 
 
 def capture(state: State, model: nn.Module, optimizer: Any, scaler: Any = None) -> dict[str, Any]:
@@ -46,14 +56,56 @@ def capture(state: State, model: nn.Module, optimizer: Any, scaler: Any = None) 
     }
 
 
-def restore(saved: Mapping[str, Any], model: nn.Module, optimizer: Any, scaler: Any = None) -> State:
-    """The captured state; weights, optimiser, scaler and random numbers are put back in place."""
-    with torch.no_grad():
-        for name, value in trainable(model).items():
-            value.copy_(saved["weights"][name])
-    optimizer.load_state_dict(saved["optimizer"])
-    if scaler is not None:
-        scaler.load_state_dict(saved["scaler"])
-    torch.set_rng_state(saved["random"]["torch"])
-    random.setstate(saved["random"]["python"])
-    return State.from_dict(saved["state"])
+def restore(saved: Any, model: nn.Module, optimizer: Any, scaler: Any = None, *, name: str = "the checkpoint") -> State:
+    """The captured state; weights, optimiser, scaler and random numbers are put back in place.
+
+    What does not fit the run is refused in one line before anything has changed.
+    """
+    try:
+        state = State.from_dict(saved["state"])
+        weights = trainable(model)
+        _check_weights(saved["weights"], weights)
+        _check_optimizer(saved["optimizer"], optimizer, list(weights.values()))
+        with torch.no_grad():
+            for key, value in weights.items():
+                value.copy_(saved["weights"][key])
+        optimizer.load_state_dict(saved["optimizer"])
+        if scaler is not None:
+            scaler.load_state_dict(saved["scaler"])
+        torch.set_rng_state(saved["random"]["torch"])
+        random.setstate(saved["random"]["python"])
+        return state
+    except KeyError as error:
+        reason = f"it has no {documents.shown(error.args[0] if error.args else '')}"
+    except (TypeError, ValueError, RuntimeError, IndexError, AttributeError, OverflowError) as error:
+        reason = " ".join(str(error).split())[:120]
+    raise InputError(f"{name} does not fit this run: {reason}; delete it to start anew")
+
+
+def _check_weights(saved: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> None:
+    different = sorted(map(str, saved.keys() ^ weights.keys()))
+    if different:
+        raise InputError(f"other weights are trained, {different[0]} for one")
+    for key, value in weights.items():
+        if saved[key].shape != value.shape:
+            raise InputError(f"{key} has shape {tuple(saved[key].shape)}, expected {tuple(value.shape)}")
+    tensors.check_finite(saved, "weights")
+
+
+def _check_optimizer(saved: Mapping[str, Any], optimizer: Any, weights: Sequence[Tensor]) -> None:
+    """Refuse another optimiser's state: torch finds out only at the next step, or never."""
+    current = optimizer.state_dict()
+    for mine, other in zip(current["param_groups"], saved["param_groups"], strict=True):
+        fixed = (mine.keys() & other.keys()) - {"lr"}  # set at every step
+        different = sorted(key for key in fixed if mine[key] != other[key])
+        if different or not fixed >= {"params", "betas", "eps"}:
+            raise InputError(f"the optimiser has another {', '.join(different) or 'kind'}")
+        if not isinstance(other["lr"], float | int) or not math.isfinite(other["lr"]):
+            raise InputError(f"the learning rate must be finite, got {documents.shown(other['lr'])}")
+    for number, moments in saved["state"].items():
+        if set(moments) != MOMENTS or not isinstance(number, int):
+            raise InputError(f"the optimiser's state is not Adam's, it has {documents.listed(map(str, moments))}")
+        for key, value in moments.items():
+            if value.shape not in (weights[number].shape, torch.Size(())):
+                raise InputError(f"{key} of weight {number} has shape {tuple(value.shape)}")
+        tensors.check_finite(moments, "the optimiser")

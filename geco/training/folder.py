@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from geco import viz
 from geco.errors import FileError, InputError, MissingPackageError
-from geco.system import codec, files, provenance
+from geco.system import codec, documents, files, provenance, tensors
 from geco.training.settings import FREE, LENGTH, TrainConfig
 
 VALIDATION = "validation"  # folder through which processes share a validation; a kill may leave it
@@ -70,7 +70,7 @@ class RunFolder:
     ) -> None:
         if not (self.path / file).is_file() or not self.checkpoint_file.is_file():
             return
-        written = upgrade(json.loads((self.path / file).read_text(encoding="utf-8")))
+        written = upgrade(documents.read(self.path / file, expected=f"the {COMPARED[file]} of a run"))
         keys = sorted((written.keys() | values.keys()) - set(apart_from))
         differing = [key for key in keys if written.get(key) != values.get(key)]
         if differing:
@@ -95,12 +95,16 @@ class RunFolder:
     def records(self) -> list[dict[str, Any]]:
         """The lines of the log; one that a kill cut short is left out."""
         path = self.path / "log.jsonl"
+        if not path.exists():
+            return []
         records = []
-        for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
-            try:
-                records.append(json.loads(line))
-            except json.JSONDecodeError:
-                continue
+        for number, record in documents.read_lines(path, expected="the log of a run", finite=False):
+            if not _is_record(record):
+                raise InputError(
+                    f"{path}, line {number}: expected kind, step and numbers, got {documents.shown(record)}; "
+                    "delete the line"
+                )
+            records.append(record)
         return records
 
     def rewind(self, step: int) -> None:
@@ -123,14 +127,13 @@ class RunFolder:
 
     def read_checkpoint(self) -> dict[str, Any] | None:
         """What `save_checkpoint` was given last; None if there is none."""
-        if not self.checkpoint_file.is_file():
+        if not self.checkpoint_file.exists():
             return None
         try:
-            return torch.load(self.checkpoint_file, map_location="cpu", weights_only=True)
-        except Exception as error:  # torch raises half a dozen kinds for a damaged file
-            raise InputError(
-                f"{self.checkpoint_file} is damaged: {str(error).splitlines()[0][:100]}; delete it to start anew"
-            ) from None
+            return tensors.read_torch(self.checkpoint_file, expected="the checkpoint of a run")
+        except InputError as error:
+            reason = str(error).removeprefix(f"{self.checkpoint_file} ")
+            raise InputError(f"{self.checkpoint_file} is damaged: it {reason}; delete it to start anew") from None
 
     def save_model(self, name: str, model: Any, card: str) -> None:
         """The model as the folder `name`, file by file: only the weights' own file ever changes in a run."""
@@ -152,7 +155,7 @@ class RunFolder:
     def draw_curves(self) -> None:
         """Loss, its terms and the validation so far, as curves.png."""
         if self.writes:
-            self._save_figure("curves.png", viz.loss_curves(self.records()))
+            self._save_figure("curves.png", viz.loss_curves(_alike(self.records())))
 
     def _save_figure(self, file: str, figure: Figure) -> None:
         if self.writes:
@@ -170,9 +173,23 @@ def _tensorboard(folder: Path) -> Any:
     return SummaryWriter(str(folder))
 
 
+def _is_record(record: dict[str, Any]) -> bool:
+    """Whether a line of the log is one that `log` wrote."""
+    numbers = [value for name, value in record.items() if name.split(" ")[0] in ("step", "loss", "PCK")]
+    plain = all(isinstance(value, int | float) and not isinstance(value, bool) for value in numbers)
+    needed = {"step": "loss", "validation": "PCK"}.get(str(record.get("kind")))
+    return plain and needed in record and isinstance(record.get("step"), int)
+
+
+def _alike(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The records that have all the numbers of the last of their kind: a curve needs each at every step."""
+    last = {record["kind"]: record.keys() for record in records}
+    return [record for record in records if record.keys() >= last[record["kind"]]]
+
+
 def _with_defaults(values: dict[str, Any]) -> dict[str, Any]:
     """A configuration of an earlier release as this one writes it, with the defaults of settings it did not have."""
     try:
-        return codec.as_dict(TrainConfig.from_json(json.dumps(values)))
-    except ValueError:
+        return codec.as_dict(codec.build(TrainConfig, values))
+    except InputError:
         return values  # of settings that no longer exist: the difference will be named

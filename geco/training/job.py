@@ -2,7 +2,6 @@
 
 import copy
 import itertools
-import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,10 +11,11 @@ from typing import Any
 import torch
 
 from geco import losses
+from geco.errors import InputError
 from geco.models import Geco, model_card
-from geco.system import Processes, devices
+from geco.system import Processes, devices, processes
 from geco.training import checkpoint, validation
-from geco.training.batches import loader
+from geco.training.batches import loader, parts_of
 from geco.training.build import trainable
 from geco.training.checkpoint import State
 from geco.training.folder import VALIDATION, RunFolder
@@ -25,6 +25,8 @@ from geco.training.settings import TrainConfig
 from geco.training.setup import set_up
 from geco.training.step import Stepper, StepValues
 from geco.types import Pair
+
+USELESS_STEPS = 20  # without a pair to compare, after which a run is given up
 
 
 class Job:
@@ -50,6 +52,7 @@ class Job:
             clip=config.clip,
             pairing=config.pairing,
         )
+        self._useless = 0  # steps so far without a pair to compare; −1 once there was one
         self.state = State()
         self._resume()
 
@@ -59,7 +62,7 @@ class Job:
         """This process's parts of every step that is left."""
         self.keys.start = self.state.step
         while self.keys.start < self.total:
-            yield from itertools.islice(self.loader, self.total - self.keys.start)
+            yield from itertools.islice(parts_of(self.loader), self.total - self.keys.start)
             self.keys.start = (self.keys.epoch + 1) * len(self.keys)
 
     def take(self, parts: list[Pair]) -> StepValues:
@@ -68,7 +71,17 @@ class Job:
             group["lr"] = learning_rate(self.config, self.state.step, self.total)
         values = self.stepper(parts)
         self.state.step += 1
+        self._check_compared(values)
         return values
+
+    def _check_compared(self, values: StepValues) -> None:
+        """Refuse to go on if no pair of the first steps could be compared: such a run saves what it began with."""
+        self._useless = -1 if self._useless < 0 or values.counts["skipped"] < values.pairs else self._useless + 1
+        if self._useless == min(USELESS_STEPS, len(self.keys)):
+            raise InputError(
+                f"no pair of the first {self._useless} steps could be compared: their masks are empty at "
+                f"{self.config.encoder.size} pixels, or no keypoint is visible in both images; see `geco data check`"
+            )
 
     def log(self, values: StepValues, *, seconds: float, waited: float) -> dict[str, Any]:
         """Log the step just taken; what was logged."""
@@ -154,7 +167,8 @@ class Job:
             self.run.rewind(-1)
             self.save()  # a run that is killed at once can be resumed too, and what cannot be written is known by now
             return
-        self.state = checkpoint.restore(saved, self.model, self.optimizer, self.accelerator.scaler)
+        name = str(self.run.checkpoint_file)
+        self.state = checkpoint.restore(saved, self.model, self.optimizer, self.accelerator.scaler, name=name)
         self.run.rewind(self.state.step)
         self._calibrate()
 
@@ -181,7 +195,7 @@ def _accelerator(config: TrainConfig) -> Any:
     from accelerate import Accelerator
 
     # Started by torchrun on a machine without a GPU, each process would otherwise take itself for the only one.
-    without_gpu = int(os.environ.get("WORLD_SIZE", "1")) > 1 and not torch.cuda.is_available()
+    without_gpu = processes.launched_count() > 1 and not torch.cuda.is_available()
     return Accelerator(cpu=config.cpu or without_gpu, mixed_precision=config.precision)
 
 

@@ -4,10 +4,12 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from geco.system import locks, processes
 from geco.training.job import Job
 from geco.training.sampling import Datasets
 from geco.training.settings import TrainConfig
@@ -48,9 +50,16 @@ def fit(
     """Train, or resume the run that the folder holds; `geco.load(folder)` gives the best model, or the last.
 
     Under `accelerate launch` or torchrun every process calls this with the same arguments. SIGINT and SIGTERM save
-    and end the run; `DivergedError` names the pair whose loss is not a number and leaves the weights before it.
+    and end the run; `DivergedError` names the pair whose loss is not a number and leaves the weights before it. One
+    run at a time has a folder.
     """
-    job = Job(config, train, valid, folder)
+    first = processes.is_first()
+    with locks.hold(folder, what="training") if first else nullcontext():
+        return _fit(Job(config, train, valid, folder), watch)
+
+
+def _fit(job: Job, watch: Watch) -> Outcome:
+    """The steps that are left of a job."""
     if job.due(job.state.step) and job.state.validated != job.state.step:
         watch(job.state.step, job.total, job.validate())
     with StopSignals() as signals:
@@ -69,7 +78,7 @@ def fit(
             if job.due(job.state.step) and not stop:
                 watch(job.state.step, job.total, job.validate())
                 stop = job.agreed(signals.received)
-            if job.state.step % config.save_every == 0 or job.state.step == job.total or stop:
+            if job.state.step % job.config.save_every == 0 or job.state.step == job.total or stop:
                 job.save()
             if stop:
                 break

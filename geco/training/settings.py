@@ -7,7 +7,11 @@ from typing import ClassVar, Literal
 from geco.errors import InputError
 from geco.losses.settings import TERMS, LossSettings
 from geco.models.settings import EncoderConfig
-from geco.system import codec
+from geco.system import codec, strict
+
+LARGEST_KERNEL = 255  # pixels
+MOST_WORKERS = 256
+LARGEST_BATCH = 100_000  # pairs
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ class AugmentSettings:
     threshold: int = 128  # of 255; brighter pixels are inverted
 
     def __post_init__(self) -> None:
+        strict.check(self)
         for name in ("flip", "jitter", "blur", "solarise"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"{name} is a probability, expected 0 to 1, got {getattr(self, name)}")
@@ -46,8 +51,15 @@ class AugmentSettings:
             )
         if not 0 < self.ratio[0] <= self.ratio[1]:
             raise InputError(f"ratio is (narrowest, widest), expected 0 < a ≤ b, got {self.ratio}")
+        if not 0 < self.sigma[0] <= self.sigma[1]:
+            raise InputError(f"sigma is (smallest, largest) in pixels, expected 0 < a ≤ b, got {self.sigma}")
         if not 0 <= self.rotate <= 180:
             raise InputError(f"rotate is the largest angle in degrees, expected 0 to 180, got {self.rotate}")
+        strict.within(self, "size", least=1)
+        strict.within(self, "brightness", "contrast", "saturation", least=0, most=1)
+        strict.within(self, "hue", least=0, most=0.5)
+        strict.within(self, "threshold", least=0, most=255)
+        strict.within(self, "kernel", least=1, most=LARGEST_KERNEL)
         if self.kernel % 2 == 0:
             raise InputError(f"the blur's kernel has a centre, expected an odd side, got {self.kernel}")
 
@@ -62,6 +74,7 @@ class SamplingSettings:
     self_points: int = 64  # … with this many known correspondences on the object
 
     def __post_init__(self) -> None:
+        strict.check(self)
         if self.per_category is not None and self.per_category < 1:
             raise InputError(
                 f"per_category counts pairs, expected 1 or more (or None for all), got {self.per_category}"
@@ -112,24 +125,17 @@ class TrainConfig:
     tensorboard: bool = False
 
     def __post_init__(self) -> None:
-        positive = ("epochs", "batch_size", "accumulate", "save_every", "validation_pairs", "learning_rate")
-        for name in positive:
-            if not getattr(self, name) > 0:
-                raise InputError(f"{name} must be above 0, got {getattr(self, name)}")
+        strict.check(self)
+        strict.within(self, "epochs", "batch_size", "accumulate", "save_every", "validation_pairs", above=0)
+        strict.within(self, "learning_rate", above=0)
         for name in ("steps", "validate_every", "clip"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise InputError(f"{name} must be above 0, or None, got {value}")
-        for name in ("unfreeze", "workers", "warmup"):
-            if getattr(self, name) < 0:
-                raise InputError(f"{name} must be 0 or more, got {getattr(self, name)}")
-        for name, allowed in (
-            ("precision", ("no", "bf16", "fp16")),
-            ("pairing", ("given", "all")),
-            ("schedule", ("constant", "cosine")),
-        ):
-            if getattr(self, name) not in allowed:
-                raise InputError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
+        strict.within(self, "unfreeze", "workers", "warmup", "seed", least=0)
+        strict.within(self, "workers", most=MOST_WORKERS)
+        strict.within(self, "batch_size", most=LARGEST_BATCH)
+        strict.within(self, "seed", below=2**63)
         if self.augment.size != self.encoder.size:
             raise InputError(
                 f"pairs must leave the loader at the encoder's size, got augment.size {self.augment.size} "

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from geco import data
+from geco import data, images
 from geco.data import PairDataset
 from geco.errors import InputError
 from geco.models import Geco
@@ -18,7 +18,9 @@ from geco.training.folder import RunFolder
 from geco.training.sampling import Datasets, Joint, as_dataset
 from geco.training.schedule import total_steps
 from geco.training.settings import TrainConfig
-from geco.types import View
+from geco.types import MaskFile, View
+
+MASKS_READ = 64  # of a dataset at most, spread evenly, to see whether any shows an object
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ def set_up(
     pairs = Joint(train)
     if config.needs_masks:
         check_masks(pairs.datasets)
+        check_foreground(pairs.datasets)
     chosen = {name: _spread(as_dataset(split), config.validation_pairs) for name, split in valid.items() if len(split)}
     if config.calibrate and not chosen:
         raise InputError(
@@ -71,6 +74,23 @@ def check_masks(datasets: Mapping[str, PairDataset]) -> None:
                 f"{name}: {len(missing)} objects have no foreground mask, {missing[0].label} for one; "
                 f"{ways_to_masks(name)}"
             )
+
+
+def check_foreground(datasets: Mapping[str, PairDataset]) -> None:
+    """Refuse datasets whose masks are all empty; most often the first one read shows that they are not."""
+    for name, pairs in datasets.items():
+        masked = [view for view in pairs.views if view.mask is not None]
+        some = masked[:: max(1, len(masked) // MASKS_READ)][:MASKS_READ]
+        if some and not any(_shows_something(view) for view in some):
+            raise InputError(
+                f"{name}: the foreground masks are empty, those of {len(some)} of {len(masked)} objects were read, "
+                f"{some[0].label} for one; {ways_to_masks(name)}"[:300]
+            )
+
+
+def _shows_something(view: View) -> bool:
+    mask = images.read_mask(view.mask) if isinstance(view.mask, MaskFile) else view.mask
+    return mask is not None and bool(mask.any())
 
 
 def without_masks(pairs: PairDataset) -> list[View]:

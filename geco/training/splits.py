@@ -17,7 +17,9 @@ class Source:
     name: str
     root: Path
     options: tuple[str, ...] = ()  # of its loader, `key=value`
-    masks: str | Path | None = None  # a folder, or "box"; None: its own or, where it has none, what `geco masks` made
+    masks: str | Path | None = (
+        None  # a folder, "box" or "own-or-box"; None: its own or, where none, what `geco masks` made
+    )
 
 
 def load_splits(

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from geco.errors import InputError
+from geco.system import strict
+
+MOST_ITERATIONS = 1_000_000  # a mistake, not a wish: a thousand are far beyond convergence
 
 
 @dataclass(frozen=True)
@@ -24,11 +27,8 @@ class TransportSettings:
     count_padding: bool = False  # n counts the rows that pad a batch, as the authors' code does
 
     def __post_init__(self) -> None:
-        for name in ("lam", "alpha", "beta", "iterations"):
-            if not getattr(self, name) > 0:
-                raise InputError(f"transport.{name} must be above 0, got {getattr(self, name)}")
+        strict.check(self, infinite=("alpha", "beta"))
+        strict.within(self, "lam", "alpha", "beta", "iterations", above=0)
+        strict.within(self, "iterations", most=MOST_ITERATIONS)
         if not 0 < self.s < 1:
-            raise InputError(f"transport.s is the mass of the object, expected between 0 and 1, got {self.s}")
-        for name, allowed in (("marginals", ("masks", "uniform")), ("share", ("smoothed", "plain"))):
-            if getattr(self, name) not in allowed:
-                raise InputError(f"transport.{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
+            raise InputError(f"s is the mass of the object, expected between 0 and 1, got {self.s}")

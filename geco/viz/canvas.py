@@ -11,11 +11,14 @@ from jaxtyping import Float, Num, UInt8
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.patheffects import withStroke
+from matplotlib.text import Text
 from torch import Tensor
 
+from geco.errors import InputError
 from geco.system import files
 from geco.types import Size
 
+KINDS = ("png", "jpg", "jpeg", "webp", "tif", "tiff", "pdf", "svg")  # of pictures, by the ending of their file
 WIDTH = 10.0  # inches
 DPI = 150
 ROW = 0.15  # inches of a row of the legend
@@ -30,9 +33,13 @@ def figure(width: float, height: float, *, dpi: int = DPI) -> Figure:
 
 
 def save(figure: Figure, path: str | Path) -> Path:
-    """Write the figure, making its folder; the ending chooses the format (png, pdf, svg)."""
+    """Write the figure, making its folder; the ending chooses the format (`KINDS`)."""
     path = Path(path)
-    kind = path.suffix.removeprefix(".") or "png"
+    kind = path.suffix.removeprefix(".").lower() or "png"
+    if kind not in KINDS:
+        raise InputError(f"{path} names no kind of picture; expected one that ends in .{', .'.join(KINDS)}")
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)  # names may hold a $, which is no formula
     return files.replace(path, lambda draft: figure.savefig(draft, format=kind))
 
 

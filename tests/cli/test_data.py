@@ -45,7 +45,7 @@ def test_list_names_every_loader():
     result = call("list", "--json")
     entries = {entry["name"]: entry for entry in json.loads(result.stdout)}
     assert set(entries) == {
-        "animalpose", "ap10k", "coco", "cub", "pascal_part", "pfpascal", "pfwillow", "spair",
+        "animalpose", "ap10k", "coco", "cub", "pascal_keypoints", "pascal_part", "pfpascal", "pfwillow", "spair",
     }  # fmt: skip
     assert entries["cub"]["splits"] == ["train", "test"]
     assert "SPair-71k" in call("list").stdout
@@ -152,7 +152,10 @@ def test_prepare(tmp_path):
     [
         ("spair", "SPair-71k", []),
         ("pfwillow", "PF-WILLOW", []),
+        ("spair", "SPair-71k-test", ["--fast", "--split", "test"]),
+        ("pfpascal", "PF-PASCAL", ["--split", "val"]),
         ("pfpascal", "PF-PASCAL", ["--split", "test"]),
+        ("pascal_keypoints", "PascalVOC-keypoints", ["--split", "val"]),
         ("pascal_part", "PASCAL-Part", ["--set", "lists=hash"]),
         (
             "cub",

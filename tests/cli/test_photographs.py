@@ -120,7 +120,15 @@ def test_info_lists_versions_device_and_models(invoke):
     assert "focus-small" in invoke("info").output
 
 
-def test_a_users_mistakes_are_one_line_and_exit_code_one(two, tiny_folder, tmp_path):
+IN_OPTIONS = (  # what ends with exit code 2
+    "no points: give --points x,y",
+    "a point is x,y in pixels, like 120,80, got '1;2'",
+    "--out must end in .png",
+    "expected the name of a file or folder",
+)
+
+
+def test_a_users_mistakes_are_one_line(two, tiny_folder, tmp_path):
     (tmp_path / "cut.jpg").write_bytes(two[0].read_bytes()[:200])
     (tmp_path / "notes.txt").write_text("x")
     (tmp_path / "bad.csv").write_text("x,y\n1,2\nleft,3\n")
@@ -152,7 +160,10 @@ def test_a_users_mistakes_are_one_line_and_exit_code_one(two, tiny_folder, tmp_p
         (("match", *two, "-m", "dinov2-bse"), "did you mean 'dinov2-base'?"),
         (("match", *two, *model, "--device", "gpu0"), "device must be auto, cpu, cuda, cuda:N or mps"),
         (("match", *two, *model, "-o", tmp_path / "blocked" / "x.png"), "blocked"),
-        (("match", *two, *model, "-o", tmp_path / "x.docx"), "docx"),
+        (("match", *two, *model, "-o", tmp_path / "x.docx"), "--out must end in .png"),
+        (("match", *two, *model, "-o", two[1]), "is an input and would be overwritten; give another --out"),
+        (("match", *two, *model, "-o", ""), "expected the name of a file or folder"),
+        (("match", *two, *model, "-o", "-"), "expected the name of a file or folder"),
     ]
     code = (
         "import sys, json, io, contextlib\nfrom geco.cli import main\n"
@@ -174,7 +185,8 @@ def test_a_users_mistakes_are_one_line_and_exit_code_one(two, tiny_folder, tmp_p
     assert len(answers) == len(cases)
     for (arguments, message), (status, error) in zip(cases, answers, strict=True):
         lines = [line for line in error.splitlines() if line.startswith("error:")]
-        assert status == 1, (arguments, status, error)
+        in_options = message in IN_OPTIONS
+        assert status == (2 if in_options else 1), (arguments, status, error)
         assert len(lines) == 1, (arguments, error)
         assert message in lines[0], (message, lines[0])
         assert "Traceback" not in error
@@ -186,8 +198,8 @@ def test_a_full_disk_is_one_line(two, tiny_folder, tmp_path, command):
     """A limit on the size of files is as near as a test without root gets to a full disk."""
     limit = "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
     limit += "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)); "
-    images = two if command == "match" else two[:1]
-    arguments = [command, *images, "-m", tiny_folder, "--size", "112", "-o", tmp_path / "out.png"]
+    images, name = (two, "out.png") if command == "match" else (two[:1], "out.safetensors")
+    arguments = [command, *images, "-m", tiny_folder, "--size", "112", "-o", tmp_path / name]
     code = limit + "from geco.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True)
     assert done.returncode == 1

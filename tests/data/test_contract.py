@@ -41,7 +41,17 @@ def plugin(monkeypatch):
 
 
 def test_every_format_of_ours_keeps_the_contract():
-    assert data.names() == ["animalpose", "ap10k", "coco", "cub", "pascal_part", "pfpascal", "pfwillow", "spair"]
+    assert data.names() == [
+        "animalpose",
+        "ap10k",
+        "coco",
+        "cub",
+        "pascal_keypoints",
+        "pascal_part",
+        "pfpascal",
+        "pfwillow",
+        "spair",
+    ]
     for name in data.names():
         entry = data.find(name)
         assert entry.name == name

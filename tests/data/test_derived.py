@@ -150,9 +150,10 @@ def test_a_view_without_a_box_is_named_at_once():
     with pytest.raises(ValueError, match="1 has no box to take as its mask; make masks with `geco masks`"):
         data.attach_masks(data.Pairs([view(0), boxless], [(0, 1)], ["cat"], [EYES]), "box")
     shipped = replace(boxless, mask=torch.ones(8, 8, dtype=torch.bool))
-    pairs = data.attach_masks(data.Pairs([view(0), shipped], [(0, 1)], ["cat"], [EYES]), "box", keep_own=True)
-    assert pairs[0].target.mask.all()
-    assert int(pairs[0].source.mask.sum()) == 16
+    for source, keep_own in (("box", True), ("own-or-box", False)):
+        pairs = data.attach_masks(data.Pairs([view(0), shipped], [(0, 1)], ["cat"], [EYES]), source, keep_own=keep_own)
+        assert pairs[0].target.mask.all()
+        assert int(pairs[0].source.mask.sum()) == 16, "its box"
 
 
 def test_parts_take_masks_too():

@@ -79,6 +79,10 @@ def test_pairs_are_of_one_species_and_two_photographs(root):
     mixed = animalpose.load(root, "train", n_pairs=300, species="any")
     assert set(mixed.categories) == {"animal"}
     assert any(float(p.source.box[0]) != float(p.target.box[0]) for p in mixed)
+    sorted_out = animalpose.load(root, "train", n_pairs=300, species="any", category="source")
+    assert names(sorted_out) == names(mixed), "the same pairs"
+    boxes = {"dog": 10.0, "cat": 45.0}
+    assert [boxes[category] for category in sorted_out.categories] == [float(p.source.box[0]) for p in mixed]
     again = animalpose.load(root, "train", n_pairs=300)
     assert [(p.source.image, p.target.image) for p in again] == [(p.source.image, p.target.image) for p in pairs]
     assert names(animalpose.load(root, "train", n_pairs=300, seed=1)) != names(pairs)
@@ -169,7 +173,8 @@ def test_missing_photographs_are_all_listed(root):
 @real
 def test_real_animals():
     root = real_root("Animal-Pose")
-    splits = {split: animalpose.load(root, split, min_keypoints=0, n_pairs=100) for split in animalpose.SPLITS}
+    every = {"min_keypoints": 0, "n_pairs": 100, "spare_benchmarks": False}
+    splits = {split: animalpose.load(root, split, **every) for split in animalpose.SPLITS}
     found = [photographs(pairs) for pairs in splits.values()]
     assert sum(map(len, found)) == len(set.union(*found)) >= 3890
     assert 0.68 < len(splits["train"].views) / sum(len(p.views) for p in splits.values()) < 0.72

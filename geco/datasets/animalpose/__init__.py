@@ -15,12 +15,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from geco import geometry, images
+from geco import checks, geometry, images
 from geco.data import (
     PIXEL_CENTRE,
     Pairs,
+    benchmark_photographs,
+    box_on,
     choose,
     draw,
     field,
@@ -54,6 +54,7 @@ def load(
     n_pairs: int | None = None,
     seed: int = 0,
     species: str = "same",
+    category: str = "pair",
     crop: str = "none",
     margin: float = 0.1,
     min_keypoints: int = 3,
@@ -62,16 +63,21 @@ def load(
     min_on_mask: float = 0.0,
     exclude: str | Path | None = None,
     photographs: str = "all",
+    spare_benchmarks: bool = True,
     only: str = "",
     without: str = "",
     faults: list[str] | None = None,
 ) -> Pairs:
     """Pairs of animals in different photographs, of the same species or (`species="any"`) of any.
 
+    The category of a pair is its species, or "animal" with `species="any"`; with `category="source"` it is always the
+    species of its source, so that each species is sampled as much as any other although pairs mix them.
     `crop="square"` shows only a square around each animal's box and a margin (a share of the box). Left out
     are animals with fewer than `min_keypoints` visible, a box whose longer side is below `min_box` pixels, or
     less than `min_on_mask` of the visible keypoints on the mask (reads every mask), and the photographs that
-    the file `exclude` names (one per line); with `photographs="listed"` also all that our lists do not name.
+    the file `exclude` names (one per line); with `photographs="listed"` also all that our lists do not name. With
+    `spare_benchmarks` the training split leaves out what a validation or test list of another dataset has
+    (`data.benchmark_lists`).
     `only` and `without` name keypoints (commas in between) that are kept or left out, as if nobody had
     annotated the others; all counts above are of those kept, and no more of them are asked for than there are.
     `faults`: collects what is wrong and leaves it out.
@@ -79,17 +85,21 @@ def load(
     root = Path(root)
     choose(split, SPLITS, what="split")
     choose(species, ("same", "any"), what="species")
+    choose(category, ("pair", "source"), what="category")
     choose(crop, ("none", "square"), what="crop")
     choose(photographs, ("all", "listed"), what="photographs")
     whole = published_skeletons("animalpose")["animal"]
     rows = rows_named(whole, only=only, without=without)
     skeleton = subset(whole, rows)
+    checks.whole(min_keypoints, "min_keypoints", least=0)
+    checks.whole(min_shared, "min_shared", least=0)
     min_keypoints, min_shared = min(min_keypoints, len(rows)), min(min_shared, len(rows))
     unwanted = _names(Path(exclude)) if exclude else set()
+    unwanted |= benchmark_photographs() if split == "train" and spare_benchmarks else frozenset()
     views: list[View] = []
     kinds: list[str] = []
     with tolerating(faults):
-        for where, file, kind, record in _records(root, split):
+        for where, file, kind, record in _records(root, split, faults):
             if Path(file).stem in unwanted or (photographs == "listed" and file not in listed()):
                 continue
             with tolerating(faults):
@@ -101,8 +111,14 @@ def load(
     groups = [range(len(views))] if species == "any" else [_where(kinds, kind) for kind in sorted(set(kinds))]
     count = N_PAIRS[split] if n_pairs is None else n_pairs
     pairs = draw(groups, count=count, seed=seed, fits=sharing(views, shared=min_shared))
-    categories = ["animal" if species == "any" else kinds[i] for i, _ in pairs]
+    mixed = species == "any" and category == "pair"
+    categories = ["animal" if mixed else kinds[i] for i, _ in pairs]
     return Pairs(tuple(views), pairs, categories, [skeleton] * len(pairs))
+
+
+def variants(split: str) -> list[dict[str, Any]]:
+    """A check counts all that was published."""
+    return [{"spare_benchmarks": False}]
 
 
 @cache
@@ -112,7 +128,7 @@ def listed() -> dict[str, str]:
     return {file: split for split, names in lists.items() for file in names}
 
 
-def _records(root: Path, split: str) -> Iterator[tuple[str, str, str, Any]]:
+def _records(root: Path, split: str, faults: list[str] | None) -> Iterator[tuple[str, str, str, Any]]:
     """(where it stands, image file, species, annotation) of the animals of a split, in the file's order."""
     path = root / "keypoints.json"
     content = read_json(path, what="the annotations of Animal-Pose")
@@ -123,18 +139,20 @@ def _records(root: Path, split: str) -> Iterator[tuple[str, str, str, Any]]:
     }
     for number, record in enumerate(field(content, "annotations", list, str(path))):
         where = f"{path}: annotations[{number}]"
-        image, kind = str(field(record, "image_id", int, where)), field(record, "category_id", int, where)
-        if image not in photographs:
-            raise InputError(f"{where}: image_id {image} is not among the file's images")
-        if kind not in kinds:
-            raise InputError(f"{where}: category_id {kind} is not among the file's categories")
-        if hashed_split(photographs[image], SHARES) == split:
-            yield where, photographs[image], kinds[kind], record
+        with tolerating(faults):
+            image, kind = checks.shown(field(record, "image_id", int, where)), field(record, "category_id", int, where)
+            if image not in photographs:
+                raise InputError(f"{where}: image_id {image} is not among the file's images")
+            if kind not in kinds:
+                raise InputError(f"{where}: category_id {checks.shown(kind)} is not among the file's categories")
+            file = field(photographs, image, str, f"{path}: images")
+            if hashed_split(file, SHARES) == split:
+                yield where, file, kinds[kind], record
 
 
 def _view(root: Path, file: str, record: Any, where: str, rows: Sequence[int]) -> View:
     path = root / "images" / file
-    if not path.is_file():
+    if not checks.is_file(path):
         raise MissingFileError(f"{path}: no such file; {where} needs it")
     size = images.size_of(path)
     points = on_image(_keypoints(field(record, "keypoints", list, where), where), size)
@@ -143,7 +161,7 @@ def _view(root: Path, file: str, record: Any, where: str, rows: Sequence[int]) -
         path,
         size,
         Keypoints(points.xy[rows], points.visible[rows]),
-        torch.tensor(box),
+        box_on(size, box, f"{where}: bbox"),
         _mask(root, record.get("mask"), where),
         name=Path(file).stem,
     )
@@ -158,9 +176,11 @@ def _keypoints(rows: list[Any], where: str) -> Keypoints:
     return keypoints([p[:2] for p in points], [p[2] > 0 for p in points], shift=PIXEL_CENTRE)
 
 
-def _mask(root: Path, name: str | None, where: str) -> MaskFile | None:
+def _mask(root: Path, name: Any, where: str) -> MaskFile | None:
     if name is None:
         return None
+    if not isinstance(name, str):
+        raise InputError(f"{where}: key 'mask' should name a file in {root / 'masks'}, got {checks.shown(name)}")
     mask = mask_file(root / "masks", name)
     if mask is None:
         raise MissingFileError(f"{root / 'masks' / name}: no such file; {where}: key 'mask' names it")

@@ -9,22 +9,23 @@ within a species), {val,test}_cross_species and {val,test}_cross_family. The pat
 machine that made it: only their end, <family>/<species>/<image>.json, counts.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import torch
-
+from geco import checks
 from geco.data import (
     PIXEL_CENTRE,
     PairBuilder,
     Pairs,
+    box_on,
     choose,
     field,
+    image_size,
     keypoints,
     numbers,
+    parse_json,
     published_skeletons,
     read_json,
     read_text,
@@ -104,10 +105,7 @@ def _pair_texts(root: Path, name: str) -> Iterator[tuple[str, str]]:
 
 def _ends(text: str, where: str) -> tuple[tuple[str, str, str], tuple[str, str, str]]:
     """(family, species, image) of the two images of a pair."""
-    try:
-        record = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{where}: not JSON ({error.msg}); expected src_json_path and trg_json_path") from None
+    record = parse_json(text, where, what="src_json_path and trg_json_path")
     ends = []
     for key in ("src_json_path", "trg_json_path"):
         parts = field(record, key, str, where).replace("\\", "/").split("/")
@@ -126,12 +124,14 @@ def _view(root: Path, skeleton: Skeleton, family: str, species: str, image: str)
     flat = numbers(
         field(record, "keypoints", list, where), 3 * count, f"{where}: keypoints", form=f"{count} × (x, y, v)"
     )
+    size = image_size(field(record, "height", int, where), field(record, "width", int, where), where)
     moved = root / "JPEGImages" / family / species / f"{image}.jpg"
+    file = field({"file_name": f"{image}.jpg", **record}, "file_name", str, where)
     return View(
-        moved if moved.is_file() else root / "data" / record.get("file_name", f"{image}.jpg"),
-        (field(record, "height", int, where), field(record, "width", int, where)),
+        moved if checks.is_file(moved) else root / "data" / file,
+        size,
         # Clicks on whole pixels, counted from 0.
         keypoints(list(zip(flat[0::3], flat[1::3], strict=True)), [v > 0 for v in flat[2::3]], shift=PIXEL_CENTRE),
-        torch.tensor([x, y, x + width, y + height]),
+        box_on(size, (x, y, x + width, y + height), f"{where}: bbox"),
         name=image,
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from geco import checks
 from geco.data import field, numbers, read_json, read_text
 from geco.errors import InputError
 from geco.system import files
@@ -66,7 +67,7 @@ def _animals(root: Path, crowded: set[str]) -> list[Animal]:
     """The first animal of each image, its annotation written; without those that are not to be paired."""
     animals = []
     for record in _records(root):
-        image = f"{record['id']:012d}"
+        image = f"{checks.whole(record['id'], 'the id of an image', least=0, most=10**12 - 1):012d}"
         where = f"image {image}"
         flat = numbers(record["keypoints"], 51, f"{where}: keypoints", form="17 × (x, y, v)")
         animal = Animal(
@@ -99,8 +100,16 @@ def _records(root: Path) -> Iterator[dict[str, Any]]:
             field(record, "keypoints", list, place)
             if image not in done:
                 done.add(image)
-                kind_fields = {key: field(kinds[kind], key, str, where) for key in ("name", "supercategory")}
+                kind_fields = {key: _folder_name(kinds[kind], key, where) for key in ("name", "supercategory")}
                 yield {**record, **images[image], **kind_fields}
+
+
+def _folder_name(record: Any, key: str, where: str) -> str:
+    """A text that becomes the name of a folder; one that would lead elsewhere is refused."""
+    name: str = field(record, key, str, where)
+    if not name.strip(". ") or len(name) > 100 or any(c in '/\\:"' or not c.isprintable() for c in name):
+        raise InputError(f"{where}: {key} names a folder here, and should be a plain name, got {checks.shown(name)}")
+    return name
 
 
 def _names(path: Path) -> set[str]:

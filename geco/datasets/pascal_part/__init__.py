@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from geco import checks
 from geco.data import choose, hashed_split, matlab, read_text, tolerating
 from geco.datasets.pascal_part.parts import CATEGORIES, part_table
 from geco.errors import InputError, MissingFileError
@@ -125,18 +126,38 @@ def _single_object(root: Path, name: str) -> _Object | None:
     objects = _objects(path)
     if len(objects) != 1:
         return None
-    for key in ("class", "mask", "parts"):
-        if not hasattr(objects[0], key):
-            raise InputError(f"{path}: the object has no field {key!r}")
+    _check_object(objects[0], path)
     image = root / "VOCdevkit" / "VOC2010" / "JPEGImages" / f"{name}.jpg"
-    if not image.is_file():
+    if not checks.is_file(image):
         raise MissingFileError(f"{image}: no such file; {path.name} describes it")
-    category = {"table": "diningtable"}.get(getattr(objects[0], "class"), getattr(objects[0], "class"))
+    kind = str(getattr(objects[0], "class"))
+    category = {"table": "diningtable"}.get(kind, kind)
     if category not in CATEGORIES:
-        raise InputError(f"{path}: class should be one of {', '.join(CATEGORIES)}, got {category!r}")
+        raise InputError(f"{path}: class should be one of {', '.join(CATEGORIES)}, got {checks.shown(kind)}")
     _part_map(objects[0], category, path)
     height, width = objects[0].mask.shape
     return _Object(path, image, category, (height, width))
+
+
+def _check_object(annotated: Any, path: Path) -> None:
+    """Raise unless the object has a class, a mask with an area, and parts that are masks of its size."""
+    for key in ("class", "mask", "parts"):
+        if not hasattr(annotated, key):
+            raise InputError(f"{path}: the object has no field {key!r}")
+    _check_mask(annotated.mask, path, what="the object")
+    for part in np.atleast_1d(annotated.parts):
+        if not hasattr(part, "part_name") or not hasattr(part, "mask"):
+            raise InputError(f"{path}: a part should have part_name and mask, got {checks.shown(part)}")
+        _check_mask(part.mask, path, what=f"the part {checks.shown(part.part_name)}")
+        if part.mask.shape != annotated.mask.shape:
+            shapes = f"{part.mask.shape}, the object's {annotated.mask.shape}"
+            raise InputError(f"{path}: the mask of the part {checks.shown(part.part_name)} is {shapes}")
+
+
+def _check_mask(mask: Any, path: Path, *, what: str) -> None:
+    if not isinstance(mask, np.ndarray) or mask.ndim != 2 or not mask.size or mask.dtype.kind not in "biuf":
+        kind = f"{mask.dtype} {mask.shape}" if isinstance(mask, np.ndarray) else checks.shown(mask)
+        raise InputError(f"{path}: the mask of {what} should be a matrix of 0 and 1, got {kind}")
 
 
 def _view(entry: _Object) -> View:
@@ -157,7 +178,8 @@ def _part_map(annotated: Any, category: str, path: Path) -> Int[Tensor, "h w"]:
         return torch.from_numpy(annotated.mask.astype(np.int64))
     labels = np.zeros(annotated.mask.shape, dtype=np.int64)
     for part in np.atleast_1d(annotated.parts):
-        if part.part_name not in names:
-            raise InputError(f"{path}: a {category} has no part {part.part_name!r}; it has {', '.join(names)}")
-        np.maximum(labels, part.mask.astype(np.int64) * (names.index(part.part_name) + 1), out=labels)
+        if str(part.part_name) not in names:
+            part_name = checks.shown(part.part_name)
+            raise InputError(f"{path}: a {category} has no part {part_name}; it has {', '.join(names)}")
+        np.maximum(labels, part.mask.astype(np.int64) * (names.index(str(part.part_name)) + 1), out=labels)
     return torch.from_numpy(labels)

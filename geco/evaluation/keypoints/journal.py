@@ -6,7 +6,7 @@ folder/predictions-<n>.jsonl    written by process n, one pair a line
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -15,9 +15,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from geco.errors import InputError, MissingFileError
-from geco.system import files
+from geco.errors import FileError, InputError, MissingFileError
+from geco.system import documents, files
 from geco.types import PairSequence
+
+RUN = "what a keypoint run was made of"
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Journal:
         self.done: dict[int, Prediction] = {}
         self._file: TextIO | None = None
         if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
+            files.make_folder(folder)
             _check(folder / "run.json", about, writes=process == 0)
             self.read()
 
@@ -45,20 +47,20 @@ class Journal:
         if self.folder is None:
             return
         for path in sorted(self.folder.glob("predictions-*.jsonl")):
-            for line in path.read_text(encoding="utf-8").splitlines():
-                entry = _entry(line)
-                if entry is not None:
-                    self.done[entry[0]] = entry[1]
+            self.done.update(_entries(path))
 
     def open(self) -> None:
         """Get ready to add; a line that a killed process left unfinished is cut off."""
         if self.folder is None:
             return
         path = self.folder / f"predictions-{self.process}.jsonl"
-        if path.exists():
-            lines = path.read_text(encoding="utf-8").splitlines()
-            files.replace_text(path, "".join(line + "\n" for line in lines if _entry(line) is not None))
-        self._file = path.open("a", encoding="utf-8")
+        try:
+            if path.exists():
+                lines = (_line(index, prediction) for index, prediction in _entries(path))
+                files.replace_text(path, "".join(lines))
+            self._file = path.open("a", encoding="utf-8")
+        except OSError as error:
+            raise FileError(f"{path} cannot be written: {error.strerror or error}; give another folder") from None
 
     def add(self, predictions: Mapping[int, Prediction]) -> None:
         """Remember these pairs, and put them on disk before anything else happens."""
@@ -77,10 +79,25 @@ class Journal:
 def read_predictions(folder: Path, pairs: PairSequence) -> dict[int, Prediction]:
     """Predictions of a finished run by number of the pair; another run's pairs are refused."""
     path = folder / "run.json"
-    if not path.is_file():
+    if not path.exists():
         raise MissingFileError(f"{folder} has no run.json; expected the folder of a run of `geco evaluate keypoints`")
-    about = json.loads(path.read_text(encoding="utf-8"))
-    return Journal(folder, about={**about, "pairs": digest(pairs)}).done
+    about = documents.read(path, expected=RUN)
+    done = Journal(folder, about={**about, "pairs": digest(pairs)}).done
+    check_complete(done, pairs, folder)
+    return done
+
+
+def check_complete(predictions: Mapping[int, Prediction], pairs: PairSequence, folder: Path | None) -> None:
+    """Refuse predictions that are not one of each pair, of each of its visible keypoints."""
+    for index in range(len(pairs)):
+        queries = int(pairs[index].source.points.visible.sum())
+        prediction = predictions.get(index)
+        if prediction is None or prediction.score.shape[1] != queries:
+            got = "none" if prediction is None else f"{prediction.score.shape[1]}"
+            raise InputError(
+                f"{folder}: predictions of pair {index}: expected {queries} keypoints, got {got}; "
+                "delete the folder and evaluate again"
+            )
 
 
 def digest(pairs: PairSequence) -> str:
@@ -100,7 +117,7 @@ def _check(path: Path, about: Mapping[str, Any], *, writes: bool) -> None:
         if writes:
             files.replace_text(path, json.dumps(current, indent=1))
         return
-    earlier = json.loads(path.read_text(encoding="utf-8"))
+    earlier = documents.read(path, expected=RUN)
     different = sorted(key for key in current.keys() | earlier.keys() if current.get(key) != earlier.get(key))
     if different:
         raise InputError(
@@ -112,12 +129,19 @@ def _line(index: int, prediction: Prediction) -> str:
     return json.dumps({"pair": index, "xy": prediction.xy.tolist(), "score": prediction.score.tolist()}) + "\n"
 
 
-def _entry(line: str) -> tuple[int, Prediction] | None:
-    """The pair and its prediction, or None for a line that was cut short."""
-    try:
-        raw = json.loads(line)
-        score = torch.tensor(raw["score"], dtype=torch.float64)
-        xy = torch.tensor(raw["xy"], dtype=torch.float64).reshape(*score.shape, 2)
-        return int(raw["pair"]), Prediction(xy, score)
-    except (json.JSONDecodeError, TypeError, KeyError):
-        return None
+def _entries(path: Path) -> Iterator[tuple[int, Prediction]]:
+    """The pairs and their predictions in a file; a last line that was cut short is left out."""
+    for number, raw in documents.read_lines(path, expected="predictions of a run, one pair a line", finite=True):
+        try:
+            score = torch.tensor(raw["score"], dtype=torch.float64)
+            xy = torch.tensor(raw["xy"], dtype=torch.float64).reshape(*score.shape, 2)
+            index = raw["pair"]
+            fits = score.ndim == 2 and isinstance(index, int) and not isinstance(index, bool) and index >= 0
+        except (TypeError, KeyError, ValueError, RuntimeError, OverflowError):
+            fits = False
+        if not fits:
+            raise InputError(
+                f"{path}, line {number}: expected pair, xy and score of a prediction, got {documents.shown(raw)}; "
+                "delete the line to predict it again"
+            )
+        yield index, Prediction(xy, score)

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from geco import images, matching, viz
 from geco.evaluation.keypoints.journal import Prediction
 from geco.evaluation.metrics.keypoints import CASES, IN_PCK, evaluate
-from geco.evaluation.report import Report
+from geco.evaluation.report import Report, reading
 from geco.evaluation.settings import KeypointSettings, Protocol
 from geco.matching.settings import MatchSettings
 from geco.types import Encoder, Pair, PairSequence
@@ -28,9 +28,10 @@ def draw(reports: Sequence[Report]) -> dict[str, Figure]:
         axes = ("visible called hidden", "hidden called hidden") if is_roc else ("radius α", "%")
         file = "".join(sign if sign.isalnum() else "_" for sign in name.lower()).strip("_")
         figures[file] = viz.curves(lines, title=name, x_label=axes[0], y_label=axes[1])
-    for counters in list(reports[0].counts.values())[:1]:
-        shares = {category: _shares(entry["n"]) for category, entry in counters.items() if category != "alphas"}
-        figures["imbalance"] = viz.imbalance(shares)
+    with reading(reports[0], "counts"):
+        for counters in list(reports[0].counts.values())[:1]:
+            shares = {category: _shares(entry["n"]) for category, entry in counters.items() if category != "alphas"}
+            figures["imbalance"] = viz.imbalance(shares)
     return figures
 
 

@@ -3,6 +3,7 @@
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -11,13 +12,13 @@ import torch
 
 from geco import matching
 from geco.errors import InputError
-from geco.evaluation.keypoints.journal import Journal, Prediction, digest
+from geco.evaluation.keypoints.journal import Journal, Prediction, check_complete, digest
 from geco.evaluation.keypoints.summary import summarise
 from geco.evaluation.report import Report
 from geco.evaluation.settings import KeypointSettings, Protocol
 from geco.extraction import FeatureStore
 from geco.matching.settings import MatchSettings
-from geco.system import Processes, Progress, silent
+from geco.system import Processes, Progress, locks, silent
 from geco.types import Encoder, Pair, PairSequence, View
 
 DEFAULTS, ALONE = KeypointSettings(), Processes()
@@ -76,28 +77,45 @@ def predict(
     """Predictions of all pairs by their number; what the folder already holds is not computed again."""
     if processes.count > 1 and folder is None:
         raise InputError(f"{processes.count} processes need a run folder that all of them see; give one")
-    journal = Journal(folder, about={} if folder is None else _about(encoder, pairs, how), process=processes.index)
-    processes.wait()  # nobody writes while somebody still reads
-    waiting = [index for index in range(len(pairs)) if index not in journal.done]
-    features = cache or (None if folder is None else folder / "features")
-    journal.open()
-    with FeatureStore(
-        encoder, memory=settings.memory, batch_size=settings.batch_size, folder=features, progress=progress
-    ) as store:
-        if processes.count > 1:
-            mine = list(_views(pairs, waiting).values())[processes.index :: processes.count]
-            store.ensure(mine, total=len(mine))
-            processes.wait()
-        targets = list(_by_target(pairs, waiting).values())[processes.index :: processes.count]
-        for predictions in _transfer(store, pairs, targets, how):
-            journal.add(predictions)
-            progress("score", len(journal.done), len(pairs))
-    journal.close()
-    processes.wait()
-    journal.read()
-    if folder is not None and processes.index == 0 and cache is None:
-        shutil.rmtree(folder / "features", ignore_errors=True)
+    alone = folder is not None and processes.index == 0
+    with locks.hold(folder, what="evaluation") if alone else nullcontext():  # type: ignore[arg-type]
+        journal = Journal(folder, about={} if folder is None else _about(encoder, pairs, how), process=processes.index)
+        processes.wait()  # nobody writes while somebody still reads
+        waiting = [index for index in range(len(pairs)) if index not in journal.done]
+        features = cache or (None if folder is None else folder / "features")
+        journal.open()
+        with FeatureStore(
+            encoder, memory=settings.memory, batch_size=settings.batch_size, folder=features, progress=progress
+        ) as store:
+            _score(store, pairs, waiting, how, journal=journal, processes=processes, progress=progress)
+        journal.close()
+        processes.wait()
+        journal.read()
+        if folder is not None and processes.index == 0 and cache is None:
+            shutil.rmtree(folder / "features", ignore_errors=True)
+    check_complete(journal.done, pairs, folder)
     return {index: journal.done[index] for index in range(len(pairs))}
+
+
+def _score(
+    store: FeatureStore,
+    pairs: PairSequence,
+    waiting: Sequence[int],
+    how: Sequence[MatchSettings],
+    *,
+    journal: Journal,
+    processes: Processes,
+    progress: Progress,
+) -> None:
+    """Predict this process's share of the pairs that wait for it."""
+    if processes.count > 1:
+        mine = list(_views(pairs, waiting).values())[processes.index :: processes.count]
+        store.ensure(mine, total=len(mine))
+        processes.wait()
+    targets = list(_by_target(pairs, waiting).values())[processes.index :: processes.count]
+    for predictions in _transfer(store, pairs, targets, how):
+        journal.add(predictions)
+        progress("score", len(journal.done), len(pairs))
 
 
 def _about(encoder: Encoder, pairs: PairSequence, how: Sequence[MatchSettings]) -> dict[str, object]:

@@ -8,26 +8,28 @@ With one file for all splits, 70/15/15 % of the photographs go to train/val/test
 Masks come from `segmentation`, from a field "mask" that names a file in root/masks, or from `geco masks`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from geco import checks
 from geco import images as image_files
 from geco.data import (
     PIXEL_CENTRE,
     OutlinedViews,
     Pairs,
+    box_on,
+    check_outline,
     choose,
     draw,
     field,
-    guess_twins,
     hashed_split,
-    involution,
+    image_size,
     keypoints,
     mask_file,
     numbers,
@@ -37,8 +39,13 @@ from geco.data import (
     squared,
     tolerating,
 )
+from geco.datasets.coco.counterparts import skeleton, twin_table
 from geco.errors import InputError, MissingFileError
-from geco.types import Keypoints, MaskFile, Skeleton, View
+from geco.types import Keypoints, MaskFile, Size, View
+
+__all__ = ["SPLITS", "load"]
+
+_T = TypeVar("_T")
 
 SPLITS = ("train", "val", "test")
 SHARES = {"train": 0.70, "val": 0.15, "test": 0.15}
@@ -51,6 +58,7 @@ class _Instance:
     category: str
     record: dict[str, Any]
     names: tuple[str, ...]
+    marks: tuple[float, ...]  # x, y, v of each name, one after the other
 
 
 def load(
@@ -82,6 +90,7 @@ def load(
     choose(categories, ("same", "any"), what="categories")
     choose(origin, ("auto", "index", "corner"), what="origin")
     choose(crop, ("none", "square"), what="crop")
+    checks.whole(min_keypoints, "min_keypoints", least=0)
     path, shared_file = _annotation_file(root, split, annotations)
     content = read_json(path, what="COCO keypoint annotations")
     instances = []
@@ -99,10 +108,13 @@ def load(
             if int(view.points.visible.sum()) < max(1, min_keypoints):
                 continue
             if view.mask is None and instance.record.get("segmentation"):
+                check_outline(instance.record["segmentation"], view.size, instance.where)
                 outlines[len(views)] = (instance.record["segmentation"], instance.where)
             views.append(squared(view, margin=margin) if crop == "square" else view)
             used.append(instance)
-    skeletons = _skeletons(used, _twin_table(root, twins))
+    names = {instance.category: instance.names for instance in used}
+    table = twin_table(root, twins)
+    skeletons = {category: skeleton(points, table) for category, points in names.items()}
     rows = draw(_groups(used, categories), count=n_pairs, seed=seed, fits=sharing(views, shared=min_shared))
     labels = ["any" if categories == "any" else used[i].category for i, _ in rows]
     return Pairs(OutlinedViews(views, outlines), rows, labels, [skeletons[used[i].category] for i, _ in rows])
@@ -115,7 +127,7 @@ def _annotation_file(root: Path, split: str, given: str | Path | None) -> tuple[
     """The annotation file, and whether it holds all splits together."""
     if given is not None:
         path = root / str(given).replace("{split}", split)
-        if not path.is_file():
+        if not checks.is_file(path):
             raise MissingFileError(f"{path}: no such file; expected COCO keypoint annotations")
         return path, "{split}" not in str(given)
     for place in (f"annotations/{split}.json", f"{split}.json"):
@@ -130,27 +142,48 @@ def _annotation_file(root: Path, split: str, given: str | Path | None) -> tuple[
 
 
 def _instances(content: Any, path: Path, faults: list[str] | None) -> Iterator[_Instance]:
-    photographs = {}
-    for number, image in enumerate(field(content, "images", list, str(path))):
-        where = f"{path}: images[{number}]"
-        field(image, "file_name", str, where)
-        photographs[field(image, "id", (int, str), where)] = image
-    kinds = {}
-    for number, kind in enumerate(field(content, "categories", list, str(path))):
-        where = f"{path}: categories[{number}]"
-        names = tuple(str(name) for name in field(kind, "keypoints", list, where))
-        kinds[field(kind, "id", (int, str), where)] = (field(kind, "name", str, where), names)
+    photographs = _by_id(content, "images", path, faults, _photograph)
+    kinds = _by_id(content, "categories", path, faults, _kind)
     for number, record in enumerate(field(content, "annotations", list, str(path))):
         where = f"{path}: annotations[{number}]"
         with tolerating(faults):
-            if record.get("iscrowd") or not record.get("keypoints"):
-                continue
             image, kind = (field(record, key, (int, str), where) for key in ("image_id", "category_id"))
+            if record.get("iscrowd", 0) not in (0, 1, None):
+                raise InputError(f"{where}: iscrowd should be 0 or 1, got {checks.shown(record['iscrowd'])}")
+            if record.get("iscrowd") or record.get("keypoints") in (None, []):
+                continue
             if image not in photographs:
-                raise InputError(f"{where}: image_id {image!r} is not among the file's images")
+                raise InputError(f"{where}: image_id {checks.shown(image)} is not among the file's images")
             if kind not in kinds:
-                raise InputError(f"{where}: category_id {kind!r} is not among the file's categories")
-            yield _Instance(where, photographs[image], kinds[kind][0], record, kinds[kind][1])
+                raise InputError(f"{where}: category_id {checks.shown(kind)} is not among the file's categories")
+            name, names = kinds[kind]
+            marks = _flat(record["keypoints"], len(names), f"{where}: keypoints")
+            yield _Instance(where, photographs[image], name, record, names, marks)
+
+
+def _by_id(
+    content: Any, key: str, path: Path, faults: list[str] | None, read: Callable[[Any, str], _T]
+) -> dict[int | str, _T]:
+    """What `read` makes of each entry of a list, by its id; an id that another entry has already is a fault."""
+    entries: dict[int | str, _T] = {}
+    for number, record in enumerate(field(content, key, list, str(path))):
+        where = f"{path}: {key}[{number}]"
+        with tolerating(faults):
+            identity, entry = field(record, "id", (int, str), where), read(record, where)
+            if identity in entries:
+                raise InputError(f"{where}: the id {checks.shown(identity)} stands there twice")
+            entries[identity] = entry
+    return entries
+
+
+def _photograph(record: Any, where: str) -> dict[str, Any]:
+    field(record, "file_name", str, where)
+    return dict(record)
+
+
+def _kind(record: Any, where: str) -> tuple[str, tuple[str, ...]]:
+    names = tuple(str(name) for name in field(record, "keypoints", list, where))
+    return field(record, "name", str, where), names
 
 
 # --- keypoints --------------------------------------------------------------------------------------
@@ -165,12 +198,21 @@ class _Marks:
 
     @staticmethod
     def of(instances: list[_Instance], origin: str) -> "_Marks":
-        values = [v for instance in instances for v in instance.record["keypoints"] if isinstance(v, int | float)]
-        whole = all(float(v).is_integer() for v in values)
+        whole = all(value.is_integer() for instance in instances for value in instance.marks)
         # COCO: 0 not marked, 1 marked but hidden, 2 visible. Files that never say 2 mean visible by 1.
-        flags = {v for i in instances for v in i.record["keypoints"][2::3]}
+        flags = {value for instance in instances for value in instance.marks[2::3]}
         is_index = origin == "index" or (origin == "auto" and whole)
         return _Marks(PIXEL_CENTRE if is_index else 0.0, 2 if 2 in flags else 1)
+
+
+def _flat(marks: Any, count: int, where: str) -> tuple[float, ...]:
+    """x, y, v of every keypoint in one list; [[x, y, v], …] is understood as well."""
+    if isinstance(marks, list) and marks and all(isinstance(mark, list) and len(mark) == 3 for mark in marks):
+        marks = [value for mark in marks for value in mark]
+    if isinstance(marks, list) and len(marks) == 3 * count:
+        # Where nothing is marked, some files write NaN.
+        marks = [0 if marks[i // 3 * 3 + 2] == 0 and mark != mark else mark for i, mark in enumerate(marks)]
+    return tuple(numbers(marks, 3 * count, where, form=f"{count} × (x, y, v) in one list"))
 
 
 def _view(root: Path, split: str, images: str | Path | None, instance: _Instance, marks: _Marks) -> View:
@@ -178,82 +220,41 @@ def _view(root: Path, split: str, images: str | Path | None, instance: _Instance
     file = instance.image["file_name"]
     path = _image_file(root, split, images, file, where)
     width, height = instance.image.get("width"), instance.image.get("height")
-    size = (int(height), int(width)) if width and height else image_files.size_of(path)
-    form = f"{len(instance.names)} × (x, y, v) in one list"
-    flat = numbers(record["keypoints"], 3 * len(instance.names), f"{where}: keypoints", form=form)
+    size = image_size(height, width, f"{where}: its image") if width and height else image_files.size_of(path)
+    flat = instance.marks
     xy = list(zip(flat[0::3], flat[1::3], strict=True))
     points = on_image(keypoints(xy, [v >= marks.visible_from for v in flat[2::3]], shift=marks.shift), size)
     mask = _mask(root, record.get("mask"), where)
-    return View(path, size, points, _box(record, points, where), mask, name=str(Path(file).with_suffix("").as_posix()))
+    box = _box(record, points, size, where)
+    return View(path, size, points, box, mask, name=str(Path(file).with_suffix("").as_posix()))
 
 
 def _image_file(root: Path, split: str, images: str | Path | None, file: str, where: str) -> Path:
     folders = [root / images] if images is not None else [root / "images", root / split, root]
     for folder in folders:
-        if (folder / file).is_file():
+        if checks.is_file(folder / file):
             return folder / file
     raise MissingFileError(f"{folders[0] / file}: no such file; {where} needs it")
 
 
-def _box(record: dict[str, Any], points: Keypoints, where: str) -> Float[Tensor, "4"]:
+def _box(record: dict[str, Any], points: Keypoints, size: Size, where: str) -> Float[Tensor, "4"]:
     """The box as (x0, y0, x1, y1); without one, the extent of the visible keypoints."""
     if "bbox" in record:
         x, y, width, height = numbers(record["bbox"], 4, f"{where}: bbox", form="[x, y, width, height]")
-        return torch.tensor([x, y, x + width, y + height])
+        return box_on(size, (x, y, x + width, y + height), where)
     visible = points.xy[points.visible]
     return torch.cat([visible.amin(0), visible.amax(0)]) if len(visible) else torch.zeros(4)
 
 
-def _mask(root: Path, name: str | None, where: str) -> MaskFile | None:
+def _mask(root: Path, name: Any, where: str) -> MaskFile | None:
     if name is None:
         return None
+    if not isinstance(name, str):
+        raise InputError(f"{where}: key 'mask' should name a file in {root / 'masks'}, got {checks.shown(name)}")
     mask = mask_file(root / "masks", name)
     if mask is None:
         raise MissingFileError(f"{root / 'masks' / name}: no such file; {where}: key 'mask' names it")
     return mask
-
-
-# --- counterparts -----------------------------------------------------------------------------------
-
-
-def _twin_table(root: Path, given: str | Path | None) -> tuple[Path, dict[str, dict[str, str]]] | None:
-    """The tables "twin" and "mirror" of the left/right file, if there is one; a flat table is both."""
-    path = root / (given or "twins.json")
-    if given is None and not path.is_file():
-        return None
-    form = 'a table {"left ear": "right ear", …} or {"twin": {…}, "mirror": {…}}'
-    table = read_json(path, what=form)
-    if not isinstance(table, dict):
-        raise InputError(f"{path}: expected {form}, got {type(table).__name__}")
-    tables = table if table and set(table) <= {"twin", "mirror"} else {"twin": table, "mirror": table}
-    return path, {label: tables.get(label, {}) for label in ("twin", "mirror")}
-
-
-def _skeletons(instances: list[_Instance], given: tuple[Path, dict[str, dict[str, str]]] | None) -> dict[str, Skeleton]:
-    return {category: _skeleton(names, given) for category, names in {i.category: i.names for i in instances}.items()}
-
-
-def _skeleton(names: tuple[str, ...], given: tuple[Path, dict[str, dict[str, str]]] | None) -> Skeleton:
-    if given is None:
-        pairs = guess_twins(names)
-        table = involution(len(names), pairs)
-        # Without any left/right in the names nobody knows what a flip exchanges, so there is none.
-        return Skeleton(names, table, table if pairs else None)
-    path, tables = given
-    twin, mirror = (involution(len(names), _named_pairs(names, tables[label], path)) for label in ("twin", "mirror"))
-    return Skeleton(names, twin, mirror)
-
-
-def _named_pairs(names: tuple[str, ...], table: dict[str, str], path: Path) -> list[tuple[int, int]]:
-    for name in (*table, *table.values()):
-        if name not in names:
-            raise InputError(f"{path}: there is no keypoint {name!r}; the keypoints are {', '.join(names)}")
-    pairs = sorted({tuple(sorted((names.index(a), names.index(b)))) for a, b in table.items()})
-    rows = [row for pair in pairs for row in pair]
-    twice = next((names[row] for row in rows if rows.count(row) > 1), None)
-    if twice is not None:
-        raise InputError(f"{path}: {twice!r} has two counterparts, or is its own; give each keypoint one")
-    return [(i, j) for i, j in pairs]
 
 
 def _groups(instances: list[_Instance], categories: str) -> list[list[int]]:

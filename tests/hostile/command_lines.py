@@ -1,0 +1,210 @@
+"""Hostile command lines: a valid line of every command, with options, values and files that nobody should give.
+
+`python tests/hostile/command_lines.py` (make hostile) runs a sample of them as real processes, as a user would.
+"""
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import typer
+
+TESTS = Path(__file__).parents[1]
+sys.path[:0] = [str(TESTS)]  # its helpers, when run as a script
+
+LONGEST = 300  # characters of a message
+TEXTS = (
+    "",
+    "-",
+    "nan",
+    "inf",
+    "-1",
+    "0",
+    "1e400",
+    "9" * 400,
+    "0x10",
+    "None",
+    "[/b].png",
+    "$x$",
+    "a\nb",
+    "../../..",
+    "/dev/null",
+    "/dev/zero",
+    "~nobody",
+    "💥",
+    "x" * 5000,
+    "%s{0}",
+    "key=value",
+    "a=b=c",
+    ",",
+    "1,2,3",
+    "nan,nan",
+    "1,",
+    "*",
+    "cut.jpg",
+    "page.jpg",
+    "pointer.safetensors",
+    "empty.json",
+    "folder.jpg",
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder with everything that the valid lines name."""
+
+    root: Path
+    model: Path
+
+    def lines(self) -> dict[str, list[str]]:
+        """A valid line of every command, as fast as it can be."""
+        small = ["-m", str(self.model), "--size", "56"]
+        squares = f"spair={self.root / 'squares'}"
+        return {
+            "match": ["match", "a.jpg", "b.jpg", *small, "-o", "out/m.png"],
+            "transfer": ["transfer", "a.jpg", "b.jpg", "-p", "30,40", *small, "-o", "out/t.png", "--json"],
+            "heatmap": ["heatmap", "a.jpg", "b.jpg", "-p", "30,40", *small, "-o", "out/h.png"],
+            "features": ["features", "a.jpg", *small, "-o", "out/f.safetensors"],
+            "parts": ["parts", "a.jpg", "b.jpg", "--labels", "labels.png", *small, "-o", "out/parts"],
+            "data check": ["data", "check", "spair", "squares", "--split", "val", "--fast", "--json"],
+            "data list": ["data", "list", "--json"],
+            "data prepare": ["data", "prepare", "ap10k", "squares"],
+            "masks": ["masks", "spair", "squares", "--split", "val", "--limit", "1", "--sheet", "0", "-o", "out/masks"],
+            "evaluate keypoints": [
+                "evaluate",
+                "keypoints",
+                "spair",
+                "squares",
+                "--split",
+                "val",
+                "--limit",
+                "1",
+                *small,
+            ],
+            "bench": ["bench", "-m", str(self.model), "--sizes", "56", "--batches", "1", "--repeats", "1"],
+            "report": ["report", "run"],
+            "train": ["train", "--data", squares, "-m", str(self.model), "--size", "98", "--dry-run", "-o", "out/run"],
+            "info": ["info", "--json"],
+        }
+
+    def digests(self) -> dict[str, str]:
+        """What every input of the valid lines holds."""
+        named = ("a.jpg", "b.jpg", "labels.png", "points.csv", "squares", "tiny", "run")
+        places = [self.root / name for name in named]
+        inputs = [path for place in places for path in (place, *place.rglob("*")) if path.is_file()]
+        return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in inputs}
+
+
+def prepare(root: Path) -> Place:
+    """Write the inputs: photographs, labels, points, a dataset, a tiny model, a report, and damaged files."""
+    from hostile.mutations import HTML, LFS
+    from PIL import Image
+    from training_data import tiny_vit, write_spair
+
+    for seed, name in enumerate(("a.jpg", "b.jpg")):
+        noise = bytes(Random(seed).randrange(256) for _ in range(8 * 6 * 3))
+        Image.frombytes("RGB", (8, 6), noise).resize((120, 90), Image.Resampling.BICUBIC).save(root / name)
+    labels = Image.new("L", (120, 90), 0)
+    labels.paste(1, (20, 20, 80, 70))
+    labels.save(root / "labels.png")
+    (root / "points.csv").write_text("x,y,name\n30,40,nose\n")
+    (root / "cut.jpg").write_bytes((root / "a.jpg").read_bytes()[:400])
+    (root / "page.jpg").write_bytes(HTML)
+    (root / "pointer.safetensors").write_bytes(LFS)
+    (root / "empty.json").write_bytes(b"")
+    (root / "folder.jpg").mkdir()
+    write_spair(root / "squares", train=2, val=2)
+    (root / "run").mkdir()
+    (root / "run" / "report.json").write_text('{"benchmark": "keypoints", "label": "m", "data": "d", "values": {}}')
+    return Place(root, tiny_vit(root / "tiny"))
+
+
+def hostile(place: Place, *, per_option: int, seed: int = 0) -> Iterator[list[str]]:
+    """Lines with one thing wrong: an option with a value from `TEXTS`, a word dropped, doubled or replaced."""
+    random = Random(seed)
+    for name, line in place.lines().items():
+        words = len(name.split())
+        for option in options_of(name):
+            for value in random.sample(TEXTS, per_option):
+                yield [*line, option, value]
+        for number in range(words, len(line)):
+            yield [*line[:number], *line[number + 1 :]]
+            yield [*line[:number], random.choice(TEXTS), *line[number + 1 :]]
+        yield [*line, random.choice(TEXTS)]
+
+
+def options_of(name: str) -> list[str]:
+    """The options of a command that take a value."""
+    from geco.cli import build
+
+    command = typer.main.get_command(build())
+    for word in name.split():
+        command = command.commands[word]
+    return [
+        parameter.opts[0]
+        for parameter in command.params
+        if parameter.param_type_name == "option" and not parameter.is_flag and parameter.opts[0].startswith("-")
+    ]
+
+
+def fault(code: int, out: str, err: str) -> str:
+    """What is wrong with how a line ended; empty if nothing is."""
+    errors = [line for line in err.splitlines() if line.startswith(("error:", "Error"))]
+    if "Traceback" in err or "Traceback" in out:
+        return "a traceback"
+    if any("unexpected" in line and "bug of geco" in line for line in errors):
+        return "an error that is not ours"
+    if code not in (0, 1, 2):
+        return f"exit code {code}"
+    if code and not errors and "damaged" not in out + err and '"faults"' not in out:
+        return "no line that says what is wrong"
+    if len(errors) > 1 or any(len(line) > LONGEST + len("error: ") for line in errors):
+        return "an error of several lines, or too long"
+    if not code and any(word in out for word in ("NaN", "Infinity")):
+        return "a result that is not a number"
+    return ""
+
+
+# --- as real processes ------------------------------------------------------------------------------------------------
+
+
+def main(count: int = 72) -> int:
+    """Run a sample of the lines as processes; the number of failures."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = prepare(Path(folder).resolve())
+        lines = [*place.lines().values(), *Random(1).sample(list(hostile(place, per_option=2)), count)]
+        before, failures = place.digests(), 0
+        for number, line in enumerate(lines, 1):
+            started = time.perf_counter()
+            command = [sys.executable, "-m", "geco", *line]
+            environment = {**os.environ, "HF_HUB_OFFLINE": "1", "COLUMNS": "200"}
+            try:
+                done = subprocess.run(
+                    command,
+                    cwd=place.root,
+                    capture_output=True,
+                    text=True,
+                    timeout=120,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                )
+                wrong = fault(done.returncode, done.stdout, done.stderr)
+            except subprocess.TimeoutExpired:
+                wrong = "a hang"
+            wrong = wrong or ("a changed input" if place.digests() != before else "")
+            failures += bool(wrong)
+            seconds = time.perf_counter() - started
+            print(f"{number:3d} {seconds:5.1f} s {wrong or 'ok':12s} geco {' '.join(line)[:120]!r}", flush=True)
+    print(f"{len(lines) - failures} passed, {failures} failed")
+    return failures
+
+
+if __name__ == "__main__":
+    sys.exit(bool(main()))
