@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from geco.cli import _reports
+from geco.cli import _outputs, _reports
 from geco.cli._options import Device, InputSize, load_model
 from geco.cli._progress import progress_bars
 from geco.errors import InputError
@@ -23,7 +23,7 @@ Models = Annotated[
 ]
 Views = Annotated[int, typer.Option(min=1, help="Rendered views a mesh is decorated from.")]
 Looks = Annotated[Literal["own", "varied"], typer.Option(help="The mesh's own colours only, or other coats too.")]
-Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder for tables and figures.")]
+Out = Annotated[Path | None, _outputs.option("Folder for tables and figures.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 Set = Annotated[list[str] | None, typer.Option("--set", help="Option of the loader, key=value.")]
 
@@ -53,6 +53,7 @@ def pose(
     from geco import evaluation
     from geco import pose as room
 
+    out = None if out is None else _outputs.folder(out)
     protocol = replace(
         POSE,
         images=images,
@@ -100,6 +101,7 @@ def surface(
     from geco import data, evaluation
     from geco import pose as room
 
+    out = None if out is None else _outputs.folder(out)
     protocol = replace(SURFACE, decorate=replace(SURFACE.decorate, views=views, looks=looks))
     pairs = data.load(dataset, root, split, settings or ())
     if isinstance(pairs, data.PartDataset):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from geco.cli import _options as options
+from geco.cli import _outputs
 from geco.cli._progress import progress_bars
 from geco.errors import InputError
 from geco.pose.settings import DecorateSettings, PnpSettings, PoseSettings
@@ -33,9 +34,7 @@ def add_to(app: typer.Typer) -> None:
 
 def decorate(
     mesh: MeshFile,
-    output: Annotated[Path, typer.Option("--out", "-o", help="File to write (safetensors).")] = Path(
-        "mesh.safetensors"
-    ),
+    output: Annotated[Path, _outputs.option("File to write (safetensors).")] = Path("mesh.safetensors"),
     photographs: Annotated[
         Path | None,
         typer.Option(help="Posed photographs instead of rendered views: COLMAP text model, transforms.json."),
@@ -54,6 +53,7 @@ def decorate(
     """
     from geco import pose as room
 
+    output = _outputs.file(output, endings=_outputs.FEATURES, inputs=[mesh])
     settings = DecorateSettings(views=views, vertices=vertices, up=up)
     loaded = room.load_mesh(mesh)
     posed = room.read_posed(photographs, photographs=images) if photographs else None
@@ -75,7 +75,7 @@ def pose(
         Path, typer.Argument(help="Mesh, or what [b]geco decorate[/b] wrote (safetensors).", show_default=False)
     ],
     photograph: Annotated[Path, typer.Argument(help="Photograph.", show_default=False)],
-    output: Annotated[Path, typer.Option("--out", "-o", help="Picture to write (png, pdf, svg).")] = Path("pose.png"),
+    output: _outputs.Picture = Path("pose.png"),
     mask: Annotated[Path | None, typer.Option(help="Image that is white where the animal is.")] = None,
     focal: Annotated[float | None, typer.Option(help="Focal length in pixels.", show_default="estimated")] = None,
     engine: Annotated[Literal["opencv", "poselib"], typer.Option(help="RANSAC of this library.")] = SOLVING.pnp.engine,
@@ -99,6 +99,7 @@ def pose(
     from geco import pose as room
     from geco.types import MaskFile
 
+    output = _outputs.picture(output, name="pose.png", inputs=[mesh, photograph, *([mask] if mask else [])])
     picture = images.read(photograph)
     shown = images.read_mask(MaskFile(mask)) if mask else None
     if shown is not None and shown.shape != picture.shape[-2:]:

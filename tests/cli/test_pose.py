@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import geco
 from geco.cli import build
-from geco.errors import InputError, MissingFileError
+from geco.errors import FileError, InputError, MissingFileError
 from geco.pose import read_decoration
 
 QUICK = ("--views", "4", "--vertices", "300", "--size", "56")
@@ -116,3 +116,11 @@ def test_evaluate_pose_compares_two_models(invoke, mesh, tiny_folder, tmp_path):
     both = invoke("evaluate", "pose", mesh, "-m", tiny_folder, "-m", tiny_folder, *quick)
     assert "Side by side" in both.stdout
     assert "-0.000 ±0.000" in both.stdout or "0.000 ±0.000" in both.stdout
+
+
+def test_results_never_go_onto_an_input(invoke, mesh, photo):
+    picture = photo("photo.png")
+    with pytest.raises((FileError, InputError), match=r"photo\.png"):
+        invoke("pose", mesh, picture, "-o", picture)
+    with pytest.raises((FileError, InputError), match=r"\.safetensors"):
+        invoke("decorate", mesh, "-o", "mesh.txt")
