@@ -1,4 +1,4 @@
-"""The one-line functions: load, transfer, match, heatmap, features, label."""
+"""The one-line functions: load, transfer, match, heatmap, features, label, decorate, estimate_pose."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from geco import checks, geometry, matching, models, propagation
+from geco import checks, geometry, matching, models, pose, propagation
 from geco.errors import InputError
 from geco.images import Readable
 from geco.matching.settings import MatchSettings
 from geco.models import Geco
+from geco.pose import Decoration, Pose
+from geco.pose.settings import DecorateSettings, PoseSettings
 from geco.types import Encoder, FeatureMap, Matches, Size
 
 Points = Sequence[tuple[float, float]] | Any  # anything torch.as_tensor turns into (k, 2)
@@ -95,6 +97,36 @@ def label(
     must show a part.
     """
     return propagation.label(_encoder(model), labelled, pictures)
+
+
+def decorate(
+    mesh: str | Path, *, model: Model = None, settings: DecorateSettings | None = None, cache: bool = True
+) -> Decoration:
+    """A mesh file with a feature on each vertex, from rendered views around it; kept in the cache folder."""
+    encoder, settings = _encoder(model), settings or DecorateSettings()
+    loaded = pose.load_mesh(mesh)
+    if not cache:
+        return pose.decorate(encoder, loaded, settings)
+    return pose.decorated_once(encoder, loaded, models.cache_folder() / "decorated", settings)
+
+
+def estimate_pose(
+    mesh: str | Path | Decoration,
+    photograph: Seen,
+    *,
+    model: Model = None,
+    mask: Bool[Tensor, "h w"] | None = None,
+    focal: float | None = None,
+    settings: PoseSettings | None = None,
+) -> Pose:
+    """From where a photograph of (another individual of) the animal of a mesh was taken; `found` says whether.
+
+    `focal` in pixels if it is known, `mask` the animal's pixels if they are. The room is called geco.pose, which is why
+    this is not.
+    """
+    encoder = _encoder(model)
+    decoration = mesh if isinstance(mesh, Decoration) else decorate(mesh, model=encoder)
+    return pose.estimate(encoder, decoration, photograph, mask=mask, focal=focal, settings=settings or PoseSettings())
 
 
 def as_points(points: Points, size: Size) -> Float[Tensor, "k 2"]:

@@ -21,7 +21,7 @@ LAYERS = {
     0: ("errors", "checks", "types", "batching", "geometry", "decoding", "images", "system"),  # and every `settings.py`
     1: ("transport", "viz", "masks", "backbones"),
     2: ("data", "matching", "losses", "models"),
-    3: ("datasets", "extraction", "propagation"),
+    3: ("datasets", "extraction", "propagation", "pose"),
     4: ("evaluation",),
     5: ("training",),
     6: ("api",),

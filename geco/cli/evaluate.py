@@ -8,6 +8,7 @@ import typer
 
 from geco.cli import _outputs, _reports
 from geco.cli._options import Device, Force, load_model
+from geco.cli._pose_reports import pose, surface
 from geco.cli._progress import progress_bars
 from geco.errors import InputError
 from geco.evaluation.settings import PROTOCOLS, KeypointSettings, PartsProtocol, protocols_named
@@ -52,9 +53,11 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(help="Evaluate features: keypoint transfer and parts.", no_args_is_help=True)
+    group = typer.Typer(help="Evaluate features: keypoint transfer, parts, poses.", no_args_is_help=True)
     group.command("keypoints")(keypoints)
     group.command("parts")(parts)
+    group.command("pose")(pose)
+    group.command("surface")(surface)
     app.add_typer(group, name="evaluate", rich_help_panel=PANEL)
 
 

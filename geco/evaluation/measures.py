@@ -6,9 +6,10 @@ from typing import Literal
 
 from geco.errors import InputError
 
-Unit = Literal["share", "similarity", "ms", "fps", "MB", "M"]
+Unit = Literal["share", "similarity", "ms", "fps", "MB", "M", "degrees", "diagonal"]
 
-SHOWN = {"share": 100.0, "similarity": 1.0, "ms": 1.0, "fps": 1.0, "MB": 1.0, "M": 1.0}  # × value: shares in per cent
+# × value: shares in per cent; a diagonal is that of a mesh's bounding box.
+SHOWN = {"share": 100.0, **dict.fromkeys(("similarity", "ms", "fps", "MB", "M", "degrees", "diagonal"), 1.0)}
 
 
 @dataclass(frozen=True)

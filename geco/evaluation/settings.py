@@ -7,10 +7,13 @@ from typing import Literal, NamedTuple
 
 from geco.errors import InputError
 from geco.matching.settings import MatchSettings
+from geco.pose.settings import DecorateSettings, PoseSettings
 from geco.propagation.settings import CentroidSettings
 from geco.system import strict
 
 AS_PUBLISHED = MatchSettings()
+RENDERED = DecorateSettings()
+EVERY_IMAGE = PoseSettings(confidence=0.0, matches=4)  # the unsure ones count as well
 LARGEST_RADIUS = 10  # times the longer side; beyond 1.5 everything is a hit
 LARGEST_BATCH = 100_000  # images
 MOST_RESAMPLES = 10_000_000
@@ -115,6 +118,30 @@ class PartsProtocol(CentroidSettings):
         strict.check(self)
         strict.within(self, "train_images", "batch_size", "components", "pixels", least=1)
         strict.within(self, "batch_size", most=LARGEST_BATCH)
+
+
+@dataclass(frozen=True)
+class PoseProtocol:
+    """A mesh decorated from some views and tested on others, in coats, light and before backgrounds of other kinds."""
+
+    images: int = 20  # novel images of each mesh
+    decorate: DecorateSettings = RENDERED
+    solve: PoseSettings = EVERY_IMAGE
+    angles: tuple[float, ...] = (5.0, 10.0, 30.0)  # degrees within which images are counted
+    wrong: float = 0.1  # of the diagonal: matches further off are outlined in pictures
+    resamples: int = 1000  # of the bootstrap over images
+    examples: int = 4  # rows of the picture
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class SurfaceProtocol:
+    """Keypoints of photographs matched with a mesh decorated from rendered views."""
+
+    decorate: DecorateSettings = RENDERED
+    radius: float = 0.1  # of the diagonal: a keypoint that lands within is near
+    resamples: int = 1000  # of the bootstrap over photographs
+    seed: int = 0
 
 
 class Conditions(NamedTuple):

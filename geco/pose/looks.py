@@ -1,0 +1,119 @@
+"""Looks: coat, light and background of a rendered mesh, drawn at random but from families that do not mix.
+
+A coat is a solid texture: a colour for each point in space, so that no unwrapping is needed.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Bool, Float, UInt8
+
+from geco.types import Size
+
+Coat = Literal["own", "plain", "patches", "stripes", "spots", "marble"]
+Backdrop = Literal["plain", "gradient", "noise", "meadow"]
+# Those of the evaluation are in no view that a mesh is decorated from.
+DECORATING: tuple[tuple[Coat, ...], tuple[Backdrop, ...]] = (("own", "plain", "patches"), ("plain", "gradient"))
+TESTING: tuple[tuple[Coat, ...], tuple[Backdrop, ...]] = (("stripes", "spots", "marble"), ("noise", "meadow"))
+# Of fur and feathers: sand, chestnut, dark brown, grey, near black, cream, rust.
+FUR = np.array(
+    [(194, 160, 112), (126, 78, 46), (78, 54, 38), (130, 126, 120), (44, 40, 38), (226, 212, 188), (158, 92, 52)]
+)
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a mesh is painted; everything random about it follows from `seed`."""
+
+    coat: Coat = "own"
+    backdrop: Backdrop = "plain"
+    light: tuple[float, float, float] = (-0.4, -0.7, -0.6)  # towards the light, in the camera's axes
+    ambient: float = 0.45
+    smooth: bool = True  # normals interpolated over the surface, or one per face
+    seed: int = 0
+    background: UInt8[np.ndarray, "h w 3"] | None = None  # given pixels instead of a drawn backdrop
+
+
+def draw_look(seed: int, coats: Sequence[Coat], backdrops: Sequence[Backdrop]) -> Look:
+    """A look at random of these families, light from above."""
+    generator = np.random.default_rng(seed)
+    azimuth, height = generator.uniform(0, 2 * math.pi), generator.uniform(0.3, 0.9)
+    level = math.sqrt(1 - height**2)
+    return Look(
+        coat=coats[int(generator.integers(len(coats)))],
+        backdrop=backdrops[int(generator.integers(len(backdrops)))],
+        light=(level * math.cos(azimuth), -height, -abs(level * math.sin(azimuth))),
+        ambient=float(generator.uniform(0.3, 0.6)),
+        seed=int(generator.integers(2**31)),
+    )
+
+
+def coat_colours(
+    look: Look, points: Float[np.ndarray, "n 3"], own: Float[np.ndarray, "n 3"] | None
+) -> Float[np.ndarray, "n 3"]:
+    """RGB in [0, 1] at points of a mesh scaled to a diagonal of one; `own` are the mesh's colours there."""
+    generator = np.random.default_rng(look.seed)
+    first, second = FUR[generator.permutation(len(FUR))[:2]] / 255.0
+    if look.coat == "own" and own is not None:
+        return own
+    noise = _noise(points, generator, frequency=12.0)
+    if look.coat in ("own", "plain"):
+        return first * (1 + 0.08 * noise[:, None])
+    direction = generator.normal(size=3)
+    along = points @ (direction / np.linalg.norm(direction))
+    share = {
+        "patches": lambda: _step(_noise(points, generator, frequency=8.0)),
+        "stripes": lambda: _step(np.sin(60 * along + 2.0 * noise)),
+        "spots": lambda: _step(_noise(points, generator, frequency=40.0) - 0.7),
+        "marble": lambda: 0.5 + 0.5 * np.sin(14 * along + 4.0 * noise),
+    }[look.coat]()
+    return first + share[:, None] * (second - first)
+
+
+def backdrop_pixels(look: Look, size: Size) -> Float[np.ndarray, "h w 3"]:
+    """RGB in [0, 1] of what is behind the mesh."""
+    if look.background is not None:
+        rows, columns = (np.arange(s) * g // s for s, g in zip(size, look.background.shape[:2], strict=True))
+        return look.background[rows[:, None], columns] / 255.0
+    generator = np.random.default_rng(look.seed + 1)
+    first, second, third = generator.uniform(0.2, 0.95, (3, 3))
+    y, x = np.meshgrid(*((np.arange(s) + 0.5) / s for s in size), indexing="ij")
+    if look.backdrop == "plain":
+        return np.broadcast_to(first, (*size, 3)).copy()
+    if look.backdrop == "gradient":
+        return first + y[..., None] * (second - first)
+    points = np.stack([x, y, np.zeros_like(x)], -1).reshape(-1, 3)
+    fine = _noise(points, generator, frequency=60.0).reshape(size)[..., None]
+    coarse = _noise(points, generator, frequency=10.0).reshape(size)[..., None]
+    if look.backdrop == "noise":
+        return np.clip(first + 0.25 * coarse * (second - first) + 0.08 * fine + 0.1 * third, 0, 1)
+    horizon = generator.uniform(0.3, 0.6)
+    sky = np.array([0.62, 0.76, 0.92]) + 0.1 * coarse
+    grass = np.array([0.30, 0.46, 0.20]) + 0.07 * fine + 0.05 * coarse
+    return np.clip(np.where(y[..., None] < horizon, sky, grass), 0, 1)
+
+
+def shade(
+    look: Look, colours: Float[np.ndarray, "n 3"], normals: Float[np.ndarray, "n 3"], facing: Bool[np.ndarray, "n"]
+) -> Float[np.ndarray, "n 3"]:
+    """Colours under the light; `normals` in the camera's axes, turned towards it where they are not `facing` it."""
+    light = np.array(look.light) / np.linalg.norm(look.light)
+    lambert = np.clip(np.where(facing[:, None], normals, -normals) @ light, 0, 1)
+    return np.clip(colours * (look.ambient + (1.15 - look.ambient) * lambert)[:, None], 0, 1)
+
+
+def _noise(
+    points: Float[np.ndarray, "n 3"], generator: np.random.Generator, *, frequency: float
+) -> Float[np.ndarray, "n"]:
+    """A smooth random function of about unit variance: a sum of waves in random directions."""
+    waves = generator.normal(size=(12, 3))
+    waves *= frequency * generator.uniform(0.5, 1.5, (12, 1)) / np.linalg.norm(waves, axis=1, keepdims=True)
+    phases = generator.uniform(0, 2 * math.pi, 12)
+    return np.sin(points @ waves.T + phases).sum(1) / math.sqrt(6)
+
+
+def _step(values: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+    return 1 / (1 + np.exp(np.clip(-12 * values, -50, 50)))

@@ -1,0 +1,67 @@
+"""How a mesh is decorated with features, and how a pose is solved from matches with it."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from geco.errors import InputError
+
+ENGINES = ("opencv", "poselib")
+
+
+@dataclass(frozen=True)
+class DecorateSettings:
+    """From which rendered views a mesh gets its features."""
+
+    views: int = 60
+    side: int = 392  # pixels of a rendered view; the encoder resizes it to its own input
+    vertices: int = 5000  # a coarser mesh is subdivided to so many
+    up: Literal["x", "y", "z", "-x", "-y", "-z"] = "y"  # axis of the mesh that points to the sky
+    elevation: tuple[float, float] = (-15.0, 50.0)  # degrees of the cameras above the horizon
+    field_of_view: tuple[float, float] = (20.0, 40.0)  # degrees
+    looks: Literal["own", "varied"] = "varied"  # the mesh's own colours, or also plain and patched coats
+    batch_size: int = 8
+    chunk: int = 256  # vertices whose samples of all views are in memory at once
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.up.strip("-") not in ("x", "y", "z"):
+            raise InputError(f"up must be x, y, z, -x, -y or -z, got {self.up!r}")
+        if min(self.views, self.vertices, self.batch_size, self.chunk) < 1 or self.side < 28:
+            raise InputError("views, vertices, batch_size and chunk must be at least 1, side at least 28 pixels")
+        if self.looks not in ("own", "varied"):
+            raise InputError(f"looks must be own or varied, got {self.looks!r}")
+
+
+@dataclass(frozen=True)
+class PnpSettings:
+    """RANSAC, then a weighted refinement on its inliers."""
+
+    engine: Literal["opencv", "poselib"] = "opencv"
+    tolerance: float = 0.03  # reprojection error of an inlier, as a share of the image's longer side
+    iterations: int = 2000  # shared by the focal lengths that are tried
+    confidence: float = 0.9999
+    refine: bool = True
+    focals: tuple[float, ...] = (0.7, 1.0, 1.4, 2.0, 2.8)  # × longer side: tried where the focal length is unknown
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.engine not in ENGINES:
+            raise InputError(f"engine must be {' or '.join(ENGINES)}, got {self.engine!r}")
+        if self.tolerance <= 0 or self.iterations < 1 or not 0 < self.confidence < 1:
+            raise InputError("tolerance and iterations must be positive, confidence in (0, 1)")
+        if not self.focals or min(self.focals) <= 0:
+            raise InputError(f"focals must name at least one positive focal length, got {self.focals}")
+
+
+USUAL = PnpSettings()
+
+
+@dataclass(frozen=True)
+class PoseSettings:
+    """Which patches are matched with the mesh, and when a pose counts as found."""
+
+    pnp: PnpSettings = USUAL
+    cycle: float = 2.0  # patches: a vertex must lead back to within so many of where the match began; inf: any
+    # Chosen on 24 horses and 24 pictures of other things: 20 inliers tell them apart better than any share does.
+    confidence: float = 0.15  # share of inliers below which there is no pose
+    matches: int = 20  # inliers below which there is no pose
