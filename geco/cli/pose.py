@@ -91,7 +91,7 @@ def pose(
 ) -> None:
     """From where a photograph was taken, given a mesh of such an animal: R, t, f as JSON, and a picture.
 
-    The mesh is decorated once and kept in the cache. Exit code 2: no pose found.
+    The mesh is decorated once and kept in the cache. Exit code 1: no pose found.
 
     Example: [b]geco pose horse.glb photo.jpg -o pose.png[/b]
     """
@@ -134,7 +134,7 @@ def _deliver(answer: "Pose", decorated: "Decoration", picture: object, output: P
     sys.stdout.write("\n")
     if not answer.found:
         options.notes.print(f"[b yellow]no pose found[/]: {answer.reason}")
-        raise typer.Exit(2)
+        raise typer.Exit(1)
     overlay = room.place_colours(room.Scene(decorated.mesh), answer.camera)
     agreeing = f"{int(answer.inliers.sum())} of {len(answer.matches)} matches agree ({answer.confidence:.0%})"
     viz.save(viz.draw_pose(picture, overlay, title=title, note=agreeing), output)  # type: ignore[arg-type]

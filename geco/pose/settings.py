@@ -4,8 +4,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from geco.errors import InputError
+from geco.system import strict
 
-ENGINES = ("opencv", "poselib")
+MOST_VIEWS = 10_000
+MOST_VERTICES = 1_000_000
+LARGEST_SIDE = 4096  # pixels of a rendered view
+MOST_ITERATIONS = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -24,12 +28,16 @@ class DecorateSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.up.strip("-") not in ("x", "y", "z"):
-            raise InputError(f"up must be x, y, z, -x, -y or -z, got {self.up!r}")
-        if min(self.views, self.vertices, self.batch_size, self.chunk) < 1 or self.side < 28:
-            raise InputError("views, vertices, batch_size and chunk must be at least 1, side at least 28 pixels")
-        if self.looks not in ("own", "varied"):
-            raise InputError(f"looks must be own or varied, got {self.looks!r}")
+        strict.check(self)
+        strict.within(self, "views", "vertices", "batch_size", "chunk", least=1)
+        strict.within(self, "views", most=MOST_VIEWS)
+        strict.within(self, "vertices", most=MOST_VERTICES)
+        strict.within(self, "side", least=28, most=LARGEST_SIDE)
+        strict.within(self, "seed", least=0, below=2**32)
+        if not -90 <= self.elevation[0] <= self.elevation[1] <= 90:
+            raise InputError(f"elevation is (lowest, highest) in degrees from -90 to 90, got {self.elevation}")
+        if not 0 < self.field_of_view[0] <= self.field_of_view[1] < 180:
+            raise InputError(f"field_of_view is (narrowest, widest) in degrees below 180, got {self.field_of_view}")
 
 
 @dataclass(frozen=True)
@@ -45,10 +53,11 @@ class PnpSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.engine not in ENGINES:
-            raise InputError(f"engine must be {' or '.join(ENGINES)}, got {self.engine!r}")
-        if self.tolerance <= 0 or self.iterations < 1 or not 0 < self.confidence < 1:
-            raise InputError("tolerance and iterations must be positive, confidence in (0, 1)")
+        strict.check(self)
+        strict.within(self, "tolerance", above=0, most=1)
+        strict.within(self, "iterations", least=1, most=MOST_ITERATIONS)
+        strict.within(self, "confidence", above=0, below=1)
+        strict.within(self, "seed", least=0, below=2**32)
         if not self.focals or min(self.focals) <= 0:
             raise InputError(f"focals must name at least one positive focal length, got {self.focals}")
 
@@ -65,3 +74,9 @@ class PoseSettings:
     # Chosen on 24 horses and 24 pictures of other things: 20 inliers tell them apart better than any share does.
     confidence: float = 0.15  # share of inliers below which there is no pose
     matches: int = 20  # inliers below which there is no pose
+
+    def __post_init__(self) -> None:
+        strict.check(self, infinite=("cycle",))
+        strict.within(self, "cycle", least=0)
+        strict.within(self, "confidence", least=0, most=1)
+        strict.within(self, "matches", least=4)

@@ -91,7 +91,7 @@ def test_too_few_or_broken_matches_are_one_line():
         solve(np.zeros((5, 2)), np.zeros((6, 3)), lens)
     with pytest.raises(InputError, match="NaN"):
         solve(np.full((5, 2), np.nan), np.zeros((5, 3)), lens)
-    with pytest.raises(InputError, match="opencv or poselib, got 'other'"):
+    with pytest.raises(InputError, match="one of opencv, poselib, got 'other'"):
         PnpSettings(engine="other")
 
 
