@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         mask_file,
         matlab,
         matrix,
+        named_mask,
         number,
         numbers,
         on_image,

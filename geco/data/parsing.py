@@ -266,6 +266,18 @@ def mask_file(folder: Path | None, *names: str, label: int | None = None) -> Mas
     return None if path is None else MaskFile(path, label)
 
 
+def named_mask(folder: Path, name: Any, where: str) -> MaskFile | None:
+    """The mask that an annotation names under the key "mask"; None if it names none."""
+    if name is None:
+        return None
+    if not isinstance(name, str):
+        raise InputError(f"{where}: key 'mask' should name a file in {folder}, got {checks.shown(name)}")
+    mask = mask_file(folder, name)
+    if mask is None:
+        raise MissingFileError(f"{folder / name}: no such file; {where}: key 'mask' names it")
+    return mask
+
+
 # --- splits ---------------------------------------------------------------------------------------
 
 

@@ -7,21 +7,11 @@ import math
 from dataclasses import replace
 
 from matplotlib.figure import Figure
+from reported import TABLE
 from rich.console import Console
 
-from geco.evaluation import Curve, Estimate, Measure, Report, Table, load_report, rendering, save_report
+from geco.evaluation import Curve, Measure, Report, load_report, rendering, save_report
 
-TABLE = Table(
-    "pck",
-    "PCK & <co>",
-    ("category", "n", "PCK", "PGCK_11"),
-    (
-        ("cat_1", 12, Estimate(71.25, 60.0, 80.125), 3.0),
-        ("empty", 0, Estimate(math.nan, math.nan, math.nan), math.nan),
-        ("all", 12, 71.25, None),
-    ),
-    note="share of 100 % <hits>",
-)
 REPORT = Report(
     benchmark="keypoints",
     label="stub",

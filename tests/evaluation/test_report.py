@@ -5,23 +5,13 @@ import json
 import math
 
 import pytest
+from reported import TABLE
 
 from geco.evaluation import Curve, Estimate, Measure, Report, Table, load_report, report_json, side_by_side
 from geco.evaluation.rendering import cell_text
 from geco.evaluation.report import from_json
 from geco.system import provenance
 
-TABLE = Table(
-    "pck",
-    "PCK & <co>",
-    ("category", "n", "PCK", "PGCK_11"),
-    (
-        ("cat_1", 12, Estimate(71.25, 60.0, 80.125), 3.0),
-        ("empty", 0, Estimate(math.nan, math.nan, math.nan), math.nan),
-        ("all", 12, 71.25, None),
-    ),
-    note="share of 100 % <hits>",
-)
 REPORT = Report(
     benchmark="keypoints",
     label="stub",

@@ -26,7 +26,7 @@ from geco.data import (
     field,
     hashed_split,
     keypoints,
-    mask_file,
+    named_mask,
     numbers,
     on_image,
     published_skeletons,
@@ -162,7 +162,7 @@ def _view(root: Path, file: str, record: Any, where: str, rows: Sequence[int]) -
         size,
         Keypoints(points.xy[rows], points.visible[rows]),
         box_on(size, box, f"{where}: bbox"),
-        _mask(root, record.get("mask"), where),
+        named_mask(root / "masks", record.get("mask"), where),
         name=Path(file).stem,
     )
 
@@ -174,17 +174,6 @@ def _keypoints(rows: list[Any], where: str) -> Keypoints:
     points = [numbers(row, 3, f"{where}: keypoints[{i}]", form="[x, y, visible]") for i, row in enumerate(rows)]
     # Clicks on whole pixels, counted from 0.
     return keypoints([p[:2] for p in points], [p[2] > 0 for p in points], shift=PIXEL_CENTRE)
-
-
-def _mask(root: Path, name: Any, where: str) -> MaskFile | None:
-    if name is None:
-        return None
-    if not isinstance(name, str):
-        raise InputError(f"{where}: key 'mask' should name a file in {root / 'masks'}, got {checks.shown(name)}")
-    mask = mask_file(root / "masks", name)
-    if mask is None:
-        raise MissingFileError(f"{root / 'masks' / name}: no such file; {where}: key 'mask' names it")
-    return mask
 
 
 def _usable(view: View, *, min_keypoints: int, min_box: float, min_on_mask: float) -> bool:

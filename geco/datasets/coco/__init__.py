@@ -31,7 +31,7 @@ from geco.data import (
     hashed_split,
     image_size,
     keypoints,
-    mask_file,
+    named_mask,
     numbers,
     on_image,
     read_json,
@@ -224,7 +224,7 @@ def _view(root: Path, split: str, images: str | Path | None, instance: _Instance
     flat = instance.marks
     xy = list(zip(flat[0::3], flat[1::3], strict=True))
     points = on_image(keypoints(xy, [v >= marks.visible_from for v in flat[2::3]], shift=marks.shift), size)
-    mask = _mask(root, record.get("mask"), where)
+    mask = named_mask(root / "masks", record.get("mask"), where)
     box = _box(record, points, size, where)
     return View(path, size, points, box, mask, name=str(Path(file).with_suffix("").as_posix()))
 
@@ -244,17 +244,6 @@ def _box(record: dict[str, Any], points: Keypoints, size: Size, where: str) -> F
         return box_on(size, (x, y, x + width, y + height), where)
     visible = points.xy[points.visible]
     return torch.cat([visible.amin(0), visible.amax(0)]) if len(visible) else torch.zeros(4)
-
-
-def _mask(root: Path, name: Any, where: str) -> MaskFile | None:
-    if name is None:
-        return None
-    if not isinstance(name, str):
-        raise InputError(f"{where}: key 'mask' should name a file in {root / 'masks'}, got {checks.shown(name)}")
-    mask = mask_file(root / "masks", name)
-    if mask is None:
-        raise MissingFileError(f"{root / 'masks' / name}: no such file; {where}: key 'mask' names it")
-    return mask
 
 
 def _groups(instances: list[_Instance], categories: str) -> list[list[int]]:
