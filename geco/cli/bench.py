@@ -34,7 +34,7 @@ def bench(
     devices: Annotated[str, typer.Option("--devices", "--device", help="auto, cpu, cuda, mps.")] = "auto",
     warmup: Annotated[int, typer.Option(min=1, help="Calls that are not timed.")] = DEFAULTS.warmup,
     repeats: Annotated[int, typer.Option(min=1, help="Calls that are.")] = DEFAULTS.repeats,
-    threads: Annotated[int | None, typer.Option(min=1, help="Of the CPU.", show_default="torch's")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, max=1024, help="Of the CPU.", show_default="torch's")] = None,
     out: Annotated[Path | None, _outputs.option("Folder for tables.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
 ) -> None:

@@ -22,6 +22,7 @@ PANEL = "Measuring"
 
 KEYPOINTS, PARTS = KeypointSettings(), PartsProtocol()
 GIGA = 1024**3
+MOST_MEMORY = 1e6  # GB
 
 Dataset = Annotated[str, typer.Argument(help="Dataset; see [b]geco data list[/b].", show_default=False)]
 Root = Annotated[Path, typer.Argument(help="Its folder.", show_default=False)]
@@ -94,14 +95,19 @@ def keypoints(
 
     Example: [bold]geco evaluate keypoints spair data/SPair-71k --compare dinov2-small runs/mine[/]
     """
-    from geco import data, evaluation
+    from geco import checks, data, evaluation
     from geco.system import Processes
 
     named = protocols_named(tuple(protocol or ("geco",)))
     out = None if out is None else _outputs.folder(out)
     names = compare or model or (None,)
     pairs = _pairs(data.load(dataset, root, split, settings or (), limit=limit), dataset)
-    how = replace(KEYPOINTS, batch_size=batch_size, memory=int(memory * GIGA), seed=seed)
+    how = replace(
+        KEYPOINTS,
+        batch_size=batch_size,
+        memory=int(checks.number(memory, "--memory", least=0, most=MOST_MEMORY) * GIGA),
+        seed=seed,
+    )
     processes = Processes.launched()
     variants = [
         (name, layer, size)

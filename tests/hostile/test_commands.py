@@ -37,6 +37,26 @@ def test_the_valid_lines_are_valid(place, capfd):
         assert code == (1 if name == "data prepare" else 0), (name, err)  # squares are no AP-10K
 
 
+NUMBERS = ("nan", "inf", "-1", "1e400", "9" * 400)
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("evaluate keypoints", "--memory"),
+        ("evaluate keypoints", "--seed"),
+        ("train", "--learning-rate"),
+        ("masks", "--margin"),
+        ("transfer", "--threshold"),
+    ],
+)
+def test_numbers_that_are_none_are_refused(place, capfd, command, option):
+    for number in NUMBERS:
+        code, out, err = ends([*place.lines()[command], option, number], capfd)
+        assert not fault(code, out, err), (number, err)
+        assert code in (1, 2) or (number == "-1" and option == "--threshold"), (number, out)
+
+
 def test_hostile_lines_end_well(place, capfd):
     before = place.digests()
     failures, count = [], 0
