@@ -49,8 +49,6 @@ def file(path: Path, *, endings: Sequence[str], inputs: Iterable[Path]) -> Path:
 
 def folder(path: Path) -> Path:
     """The path, if it is a folder that can be written to, or can become one."""
-    if path.exists() and not path.is_dir():
-        raise FileError(f"{path} is a file; give --out the name of a folder")
     _try(path)
     return path
 
@@ -75,9 +73,14 @@ def names(photos: Sequence[Path]) -> list[str]:
 
 
 def _try(place: Path) -> None:
+    """Write into the folder, or into the nearest one that exists: a command that fails later leaves no empty folder."""
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        files.try_room(place, ROOM)
+        existing = next(folder for folder in (place, *place.parents) if folder.exists())
+        is_folder = existing.is_dir()
+        if is_folder:
+            files.try_room(existing, ROOM)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise FileError(f"{place} cannot be written to: {reason}; give another --out") from None
+    if not is_folder:
+        raise FileError(f"{existing} is a file, not a folder; give another --out")

@@ -40,14 +40,22 @@ def test_a_folder_gets_the_usual_name(photograph, tmp_path):
 def test_what_cannot_be_written_is_refused_at_once(photograph, tmp_path):
     with pytest.raises(OptionError, match=r"--out must end in .png, .*, got '.*noext'"):
         _outputs.picture(tmp_path / "noext", name="match.png", inputs=[])
-    with pytest.raises(FileError, match=r"photo\.png cannot be written to: file exists; give another --out"):
+    with pytest.raises(FileError, match=r"photo\.png is a file, not a folder; give another --out"):
         _outputs.picture(photograph / "a.png", name="match.png", inputs=[])
-    with pytest.raises(FileError, match=r"photo\.png is a file; give --out the name of a folder"):
+    with pytest.raises(FileError, match=r"photo\.png is a file, not a folder; give another --out"):
         _outputs.folder(photograph)
     (tmp_path / "folder.png").mkdir()
     with pytest.raises(FileError, match="is a folder"):
         _outputs.file(tmp_path / "folder.png", endings=_outputs.PICTURES, inputs=[])
     assert list((tmp_path / "folder.png").iterdir()) == []  # the attempt to write left nothing
+
+
+def test_a_folder_is_not_made_before_there_is_something_to_put_into_it(tmp_path):
+    assert _outputs.folder(tmp_path / "new" / "deep") == tmp_path / "new" / "deep"
+    assert _outputs.picture(tmp_path / "other" / "a.png", name="match.png", inputs=[]).suffix == ".png"
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(FileError, match="file name too long"):
+        _outputs.folder(tmp_path / ("x" * 5000))
 
 
 def test_names_of_results_are_different():
