@@ -135,8 +135,8 @@ def hostile(place: Place, *, per_option: int, seed: int = 0) -> Iterator[list[st
             for value in random.sample(TEXTS, per_option):
                 yield [*line, option, value]
         for number in range(words, len(line)):
-            yield [*line[:number], *line[number + 1 :]]
-            yield [*line[:number], random.choice(TEXTS), *line[number + 1 :]]
+            instead = [random.choice(TEXTS)] if number % 2 else []  # every other word is replaced, the rest dropped
+            yield [*line[:number], *instead, *line[number + 1 :]]
         yield [*line, random.choice(TEXTS)]
 
 

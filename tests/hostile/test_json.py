@@ -70,7 +70,7 @@ REPORT = Report(
 # --- settings in files ------------------------------------------------------------------------------------------------
 
 
-@cases(json_mutants(json.loads(ENCODER.to_json()), count=150))
+@cases(json_mutants(json.loads(ENCODER.to_json()), count=90))
 def test_geco_json(tmp_path, content):
     (tmp_path / "geco.json").write_bytes(content)
     check(lambda: weights.adapter_config(tmp_path), right=lambda config: says(config, content), names=("geco.json",))
@@ -83,7 +83,7 @@ def test_the_configuration_of_a_run_with_several_changes(content):
     check(lambda: TrainConfig.from_json(text, name="config.json"), right=lambda config: says(config, content))
 
 
-@cases(json_mutants(PEFT, count=50))
+@cases(json_mutants(PEFT, count=30))
 def test_adapter_config_json(tmp_path, content):
     (tmp_path / "geco.json").write_text(ENCODER.to_json())
     (tmp_path / "adapter_config.json").write_bytes(content)
@@ -110,7 +110,7 @@ def features_of(folder, pixels):
     return weights.load_backbone(weights.locate(str(folder)))(pixels=pixels)
 
 
-@cases(json_mutants(HUGGING_FACE, count=50))
+@cases(json_mutants(HUGGING_FACE, count=25))
 def test_config_json_of_a_model_folder(reference, tmp_path, content):
     """It is refused, or changes nothing: how wide and deep a network is, its weights say as well."""
     folder, pixels, expected = reference
@@ -170,7 +170,7 @@ def test_what_a_configuration_says_to_transformers_alone_is_not_heard(reference,
 INDEX = {"metadata": {"total_size": 1}, "weight_map": {"a": "model-1.safetensors"}}
 
 
-@cases(json_mutants(INDEX, count=40))
+@cases(json_mutants(INDEX, count=15))
 def test_the_index_of_several_files(tmp_path, content):
     (tmp_path / "config.json").write_text(json.dumps(HUGGING_FACE))
     (tmp_path / "model.safetensors.index.json").write_bytes(content)
@@ -238,7 +238,7 @@ def run_folder(tmp_path_factory):
     return run
 
 
-@cases(json_mutants(VALID, count=60))
+@cases(json_mutants(VALID, count=40))
 def test_config_json_of_a_run(run_folder, content):
     (run_folder.path / "config.json").write_bytes(content)
     (run_folder.path / "data.json").write_text('{"squares/cat": 3}')
