@@ -274,22 +274,22 @@ def mat(content):
 
 PART_FILE, PART_LIST = "Parts/Annotations_Part/2008_000001.mat", "VOCdevkit/VOC2010/ImageSets/Main/train.txt"
 CASES = [
-    *(("coco", "annotations.json", m) for m in json_mutants(COCO, count=30, seed=1)),
+    *(("coco", "annotations.json", m) for m in json_mutants(COCO, count=20, seed=1)),
     *(("coco", "twins.json", m) for m in json_mutants({"left_eye": "right_eye"}, count=12, seed=2)),
     *(("coco", "twins.json", m) for m in json_mutants({"twin": {"left_eye": "right_eye"}, "mirror": {}}, count=10)),
-    *(("spair", "ImageAnnotation/cat/2007_000001.json", m) for m in json_mutants(SPAIR, count=25, seed=3)),
+    *(("spair", "ImageAnnotation/cat/2007_000001.json", m) for m in json_mutants(SPAIR, count=15, seed=3)),
     *(("spair", "Layout/large/trn.txt", m) for m in sampled(text_mutants("000001-2007_000001-2008_000002:cat\n"), 20)),
-    *(("ap10k", "ImageAnnotation/Felidae/cat/1.json", m) for m in json_mutants(AP10K, count=25, seed=4)),
+    *(("ap10k", "ImageAnnotation/Felidae/cat/1.json", m) for m in json_mutants(AP10K, count=15, seed=4)),
     *(("ap10k", "PairAnnotation/trn.jsonl", m) for m in json_mutants(AP10K_PAIR, count=15, seed=5)),
-    *(("animalpose", "keypoints.json", m) for m in json_mutants(POSE, count=25, seed=6)),
+    *(("animalpose", "keypoints.json", m) for m in json_mutants(POSE, count=15, seed=6)),
     *(("cub", "images.txt", m) for m in sampled(text_mutants("1 001.Auk/Auk_1.png\n2 001.Auk/Auk_2.png\n"), 25)),
     *(("cub", "train_test_split.txt", m) for m in sampled(text_mutants("1 1\n2 1\n"), 20)),
     *(("cub", "bounding_boxes.txt", m) for m in sampled(text_mutants("1 5 5 20 15\n2 5 5 20 15\n"), 25)),
     *(("cub", "parts/part_locs.txt", m) for m in sampled(text_mutants("\n".join(CUB_PARTS) + "\n"), 25)),
     *(("pfpascal", "test_pairs_pf_pascal.csv", m) for m in sampled(text_mutants(PF_TABLE, separator=","), 40)),
-    *(("pfpascal", "Annotations/cat/a.mat", m) for m in byte_mutants(mat(PF_MAT), flips=12, seed=7)),
-    *(("pfwillow", "car/a.mat", m) for m in byte_mutants(mat(WILLOW_MAT), flips=12, seed=8)),
-    *(("pascal_part", PART_FILE, m) for m in byte_mutants(mat(part_mat()), flips=12, seed=9)),
+    *(("pfpascal", "Annotations/cat/a.mat", m) for m in byte_mutants(mat(PF_MAT), flips=6, seed=7)),
+    *(("pfwillow", "car/a.mat", m) for m in byte_mutants(mat(WILLOW_MAT), flips=6, seed=8)),
+    *(("pascal_part", PART_FILE, m) for m in byte_mutants(mat(part_mat()), flips=6, seed=9)),
     *(("pascal_part", PART_LIST, m) for m in sampled(text_mutants("2008_000001\n2008_000002\n"), 20)),
 ]  # fmt: skip
 

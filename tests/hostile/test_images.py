@@ -73,7 +73,7 @@ KINDS = {
 DAMAGED = [
     (f"{kind}: {label}", kind, content)
     for number, (kind, whole) in enumerate(KINDS.items())
-    for label, content in byte_mutants(whole, flips=8, seed=number)
+    for label, content in byte_mutants(whole, flips=4, seed=number)
 ]
 
 

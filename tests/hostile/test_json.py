@@ -195,7 +195,7 @@ def evaluated(tmp_path_factory):
     return folder, pairs
 
 
-@cases(json_mutants(RUN, count=40))
+@cases(json_mutants(RUN, count=20))
 def test_run_json(evaluated, tmp_path, content):
     folder, pairs = evaluated
     shutil.copytree(folder, tmp_path / "run")
@@ -292,7 +292,7 @@ def reported(tmp_path_factory):
     return folder
 
 
-@cases(json_mutants(json.loads(report_json(REPORT)), count=90))
+@cases(json_mutants(json.loads(report_json(REPORT)), count=45))
 def test_report_json(tmp_path, content):
     (tmp_path / "report.json").write_bytes(content)
 
@@ -319,7 +319,7 @@ def filled(raw, written):
     return raw is None or raw == written
 
 
-@cases(json_mutants(REPORT.samples, count=60))
+@cases(json_mutants(REPORT.samples, count=25))
 def test_samples_json(reported, tmp_path, content):
     shutil.copy(reported / "report.json", tmp_path)
     (tmp_path / "samples.json").write_bytes(content)
@@ -330,7 +330,7 @@ def test_samples_json(reported, tmp_path, content):
     check(lambda: comparison.compare(load_report(tmp_path), REPORT, resamples=5), right=right)
 
 
-@cases(json_mutants(REPORT.counts, count=40))
+@cases(json_mutants(REPORT.counts, count=20))
 def test_counts_of_a_report_that_are_drawn(reported, tmp_path, content):
     raw = json.loads((reported / "report.json").read_text())
     text = json.dumps({**raw, "counts": "HERE", "curves": []}).encode().replace(b'"HERE"', content)

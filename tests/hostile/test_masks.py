@@ -168,7 +168,7 @@ def test_the_audit_counts_masks_without_foreground(tmp_path, present, empty):
 # --- folders of masks -------------------------------------------------------------------------------------------------
 
 RECORD = {"maker": "u2net", "weights": "u2netp.onnx", "margin": 0.1}
-RECORDS = json_mutants(RECORD, count=60, seed=2)
+RECORDS = json_mutants(RECORD, count=25, seed=2)
 
 
 @pytest.mark.parametrize("content", [content for _, content in RECORDS], ids=[label[:60] for label, _ in RECORDS])

@@ -71,7 +71,7 @@ TENSORS = {"a": torch.arange(64.0).reshape(8, 8), "b": torch.ones(3)}
 # --- safetensors and checkpoints --------------------------------------------------------------------------------------
 
 
-@cases(mutants_of(TENSORS, flips=60))
+@cases(mutants_of(TENSORS, flips=20))
 def test_a_safetensors_file(tmp_path, content):
     path = tmp_path / "w.safetensors"
     path.write_bytes(content)
@@ -90,7 +90,7 @@ def torch_bytes(value):
     return buffer.getvalue()
 
 
-@cases(byte_mutants(torch_bytes(TENSORS), flips=30))
+@cases(byte_mutants(torch_bytes(TENSORS), flips=12))
 def test_a_pytorch_checkpoint(tmp_path, content):
     path = tmp_path / "w.pth"
     path.write_bytes(content)
@@ -591,7 +591,7 @@ def test_a_model_that_cannot_be_saved(model, place):
 MAP = FeatureMap(torch.arange(24.0).reshape(2, 3, 4), (30, 40))
 
 
-@cases(byte_mutants(save({"features": MAP.values}, {"height": "30", "width": "40"}), flips=30))
+@cases(byte_mutants(save({"features": MAP.values}, {"height": "30", "width": "40"}), flips=12))
 def test_a_file_of_features(tmp_path, content):
     path = tmp_path / "f.safetensors"
     path.write_bytes(content)
