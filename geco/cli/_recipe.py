@@ -46,23 +46,38 @@ def runs_of(config: TrainConfig, ablation: str | None) -> dict[str, TrainConfig]
     return {name: training.ablation(name, config) for name in ablation.split(",")}
 
 
-def sources_named(texts: Sequence[str], loader: Sequence[str], masks: Sequence[str]) -> "list[Source]":
-    """What `--data`, `--loader` and `--masks` name."""
-    from geco import data
+def sources_named(
+    trained: Sequence[str], validated: Sequence[str], loader: Sequence[str], masks: Sequence[str]
+) -> "tuple[list[Source], list[Source]]":
+    """What `--data` and `--valid` name, with what `--loader` and `--masks` say about them."""
     from geco.training import Source
+
+    roots = _roots(trained, option="--data")
+    only_validated = _roots(validated, option="--valid")
+    if both := sorted(roots.keys() & only_validated.keys()):
+        raise InputError(f"--valid names {both[0]}, which --data names too; its split val is validated on anyway")
+    options = _loader_options(loader, [*roots, *only_validated])
+    folders = _mask_folders(masks, list(roots))
+    sources, others = (
+        [Source(name, root, tuple(options.get(name, ())), folders.get(name)) for name, root in some.items()]
+        for some in (roots, only_validated)
+    )
+    return sources, others
+
+
+def _roots(texts: Sequence[str], *, option: str) -> dict[str, Path]:
+    from geco import data
 
     roots: dict[str, Path] = {}
     for text in texts:
         name, sign, root = text.partition("=")
         if not sign:
-            raise InputError(f"--data takes name=ROOT, like spair=data/SPair-71k, got {text!r}")
+            raise InputError(f"{option} takes name=ROOT, like spair=data/SPair-71k, got {text!r}")
         name = data.find(name).name
         if name in roots:
-            raise InputError(f"--data names {name} twice: {roots[name]} and {root}")
+            raise InputError(f"{option} names {name} twice: {roots[name]} and {root}")
         roots[name] = Path(root)
-    options = _loader_options(loader, list(roots))
-    folders = _mask_folders(masks, list(roots))
-    return [Source(name, root, tuple(options.get(name, ())), folders.get(name)) for name, root in roots.items()]
+    return roots
 
 
 def _loader_options(texts: Sequence[str], datasets: Sequence[str]) -> dict[str, list[str]]:

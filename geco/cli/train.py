@@ -31,6 +31,10 @@ def train(
     data: Annotated[
         list[str], typer.Option("--data", help="Dataset and its folder, name=ROOT; several times to join.")
     ],
+    valid: Annotated[
+        list[str] | None,
+        typer.Option("--valid", help="Dataset whose split val is validated on, but not trained on, name=ROOT."),
+    ] = None,
     preset: Annotated[str, typer.Option(help=f"Recipe: {', '.join(PRESETS)}.")] = "paper",
     out: Annotated[Path | None, _outputs.option("Run folder.", default="runs/<preset>")] = None,
     backbone: Annotated[
@@ -91,10 +95,11 @@ def train(
     }
     config = configured(preset, options, model=backbone, size=size, settings=settings or ())
     runs = runs_of(config, ablation)
-    sources = sources_named(data, loader or (), masks or ())
+    sources, only_validated = sources_named(data, valid or (), loader or (), masks or ())
     with notes.status("reading the datasets"):
         needs_masks = any(run.needs_masks for run in runs.values())
         train_sets, valid_sets = training.load_splits(sources, needs_masks=needs_masks, tell=_tell)
+        valid_sets |= training.load_validation(only_validated)
     folder = out or Path("runs") / (preset if overfit is None else f"{preset}-overfit")
     if overfit is not None:
         train_sets = valid_sets = {name: _first(pairs, overfit) for name, pairs in train_sets.items()}

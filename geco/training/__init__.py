@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from geco.training.loop import Outcome, fit
     from geco.training.presets import ABLATIONS, PRESETS, ablation, overfitting, preset
     from geco.training.sampling import EpochSampler, Joint
-    from geco.training.splits import Source, load_splits
+    from geco.training.splits import Source, load_splits, load_validation
     from geco.training.step import DivergedError, Stepper, encode
 
 __all__, __getattr__, __dir__ = lazy.door(__name__)

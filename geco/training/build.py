@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -84,6 +85,24 @@ def _start(model: Geco, name: str) -> None:
 def transformer_blocks(model: nn.Module) -> nn.ModuleList:
     """The encoder's blocks: its longest list of modules."""
     return max((module for module in model.modules() if isinstance(module, nn.ModuleList)), key=len)
+
+
+def parameter_groups(model: nn.Module, layer_decay: float = 1.0) -> list[dict[str, Any]]:
+    """What is trained, as an optimiser takes it: a group for each block if their learning rates differ.
+
+    `scale` is what the learning rate of a group is multiplied with: 1 for the last block and what comes after it,
+    `layer_decay` for the block before, its square for the one before that, …
+    """
+    weights = trainable(model)
+    if layer_decay == 1:
+        return [{"params": list(weights.values())}]
+    blocks = list(transformer_blocks(model))
+    depth = {id(value): number for number, block in enumerate(blocks) for value in block.parameters()}
+    groups: dict[int, list[Tensor]] = {}
+    for value in weights.values():
+        groups.setdefault(depth.get(id(value), len(blocks) - 1), []).append(value)
+    last = len(blocks) - 1
+    return [{"params": groups[n], "scale": layer_decay ** (last - n)} for n in sorted(groups)]
 
 
 def trainable(model: nn.Module) -> dict[str, Tensor]:

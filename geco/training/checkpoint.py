@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -45,9 +45,15 @@ class State:
         return state
 
 
-def capture(state: State, model: nn.Module, optimizer: Any, scaler: Any = None) -> dict[str, Any]:
-    """Everything that decides the next steps, besides configuration and data; `scaler` is that of fp16, if any."""
+def capture(
+    state: State, model: nn.Module, optimizer: Any, scaler: Any = None, average: Mapping[str, Tensor] | None = None
+) -> dict[str, Any]:
+    """Everything that decides the next steps, besides configuration and data.
+
+    `scaler` is that of fp16, `average` the running mean of the weights, if there are such.
+    """
     return {
+        **({} if average is None else {"average": {name: value.cpu() for name, value in average.items()}}),
         "state": state.to_dict(),
         "weights": {name: value.detach().cpu() for name, value in trainable(model).items()},
         "optimizer": optimizer.state_dict(),
@@ -56,8 +62,16 @@ def capture(state: State, model: nn.Module, optimizer: Any, scaler: Any = None) 
     }
 
 
-def restore(saved: Any, model: nn.Module, optimizer: Any, scaler: Any = None, *, name: str = "the checkpoint") -> State:
-    """The captured state; weights, optimiser, scaler and random numbers are put back in place.
+def restore(
+    saved: Any,
+    model: nn.Module,
+    optimizer: Any,
+    scaler: Any = None,
+    average: Mapping[str, Tensor] | None = None,
+    *,
+    name: str = "the checkpoint",
+) -> State:
+    """The captured state; weights, their mean, optimiser, scaler and random numbers are put back in place.
 
     What does not fit the run is refused in one line before anything has changed.
     """
@@ -65,10 +79,14 @@ def restore(saved: Any, model: nn.Module, optimizer: Any, scaler: Any = None, *,
         state = State.from_dict(saved["state"])
         weights = trainable(model)
         _check_weights(saved["weights"], weights)
-        _check_optimizer(saved["optimizer"], optimizer, list(weights.values()))
+        if average is not None:
+            _check_weights(saved["average"], average)
+        _check_optimizer(saved["optimizer"], optimizer)
         with torch.no_grad():
             for key, value in weights.items():
                 value.copy_(saved["weights"][key])
+            for key, value in (average or {}).items():
+                value.copy_(saved["average"][key])
         optimizer.load_state_dict(saved["optimizer"])
         if scaler is not None:
             scaler.load_state_dict(saved["scaler"])
@@ -92,9 +110,10 @@ def _check_weights(saved: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -
     tensors.check_finite(saved, "weights")
 
 
-def _check_optimizer(saved: Mapping[str, Any], optimizer: Any, weights: Sequence[Tensor]) -> None:
+def _check_optimizer(saved: Mapping[str, Any], optimizer: Any) -> None:
     """Refuse another optimiser's state: torch finds out only at the next step, or never."""
     current = optimizer.state_dict()
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     for mine, other in zip(current["param_groups"], saved["param_groups"], strict=True):
         fixed = (mine.keys() & other.keys()) - {"lr"}  # set at every step
         different = sorted(key for key in fixed if mine[key] != other[key])

@@ -4,19 +4,22 @@ import copy
 import itertools
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from geco import losses
 from geco.errors import InputError
 from geco.models import Geco, model_card
 from geco.system import Processes, devices, processes
 from geco.training import checkpoint, validation
+from geco.training.averaging import Average
 from geco.training.batches import loader, parts_of
-from geco.training.build import trainable
+from geco.training.build import parameter_groups, trainable
 from geco.training.checkpoint import State
 from geco.training.folder import VALIDATION, RunFolder
 from geco.training.sampling import Datasets
@@ -42,7 +45,9 @@ class Job:
         self.run = RunFolder(folder, writes=self.accelerator.is_main_process, tensorboard=config.tensorboard)
         self.run.prepare(config, self.counts, room=_room(self.model, config))
         self.loader = loader(setup.pairs, self.keys, config)
-        optimizer = torch.optim.Adam(trainable(self.model).values(), lr=config.learning_rate)
+        groups = parameter_groups(self.model, config.layer_decay)
+        optimizer = torch.optim.Adam(groups, lr=config.learning_rate)
+        self.average = Average(trainable(self.model), config.average) if config.average else None
         wrapped, self.optimizer = self.accelerator.prepare(self.model, optimizer)
         self.stepper = Stepper(
             wrapped,
@@ -68,9 +73,11 @@ class Job:
     def take(self, parts: list[Pair]) -> StepValues:
         """Take the next step with these parts; raises `DivergedError` before anything has changed."""
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(self.config, self.state.step, self.total)
+            group["lr"] = learning_rate(self.config, self.state.step, self.total) * group.get("scale", 1.0)
         values = self.stepper(parts)
         self.state.step += 1
+        if self.average is not None:
+            self.average.update(self.state.step)
         self._check_compared(values)
         return values
 
@@ -117,6 +124,14 @@ class Job:
 
     def validate(self) -> dict[str, Any]:
         """Evaluate the model, save it if it is the best so far, draw; what was logged."""
+        with self._averaged():
+            return self._validate()
+
+    def _averaged(self) -> AbstractContextManager[None]:
+        """Within it the model has the weights that are evaluated and saved."""
+        return nullcontext() if self.average is None else self.average.in_place()
+
+    def _validate(self) -> dict[str, Any]:
         state, accelerator = self.state, self.accelerator
         started = time.perf_counter()
         scores = validation.validate(
@@ -150,9 +165,10 @@ class Job:
     def save(self) -> None:
         """Write the last model, the checkpoint, and the curves."""
         if self.run.writes:
-            self._save_model("last")
-            scaler = self.accelerator.scaler
-            self.run.save_checkpoint(checkpoint.capture(self.state, self.model, self.optimizer, scaler))
+            with self._averaged():
+                self._save_model("last")
+            scaler, average = self.accelerator.scaler, self._mean()
+            self.run.save_checkpoint(checkpoint.capture(self.state, self.model, self.optimizer, scaler, average))
             self.run.draw_curves()
 
     def _resume(self) -> None:
@@ -167,10 +183,14 @@ class Job:
             self.run.rewind(-1)
             self.save()  # a run that is killed at once can be resumed too, and what cannot be written is known by now
             return
+        scaler, average = self.accelerator.scaler, self._mean()
         name = str(self.run.checkpoint_file)
-        self.state = checkpoint.restore(saved, self.model, self.optimizer, self.accelerator.scaler, name=name)
+        self.state = checkpoint.restore(saved, self.model, self.optimizer, scaler, average, name=name)
         self.run.rewind(self.state.step)
         self._calibrate()
+
+    def _mean(self) -> dict[str, Tensor] | None:
+        return None if self.average is None else self.average.values
 
     def _save_model(self, name: str) -> None:
         """An adapter, or the whole encoder if parts of it were trained."""

@@ -68,7 +68,8 @@ def draw(
 ) -> Int[np.ndarray, "m"]:
     """Indices of an epoch's pairs, in order: the same in every process, another in every epoch.
 
-    Each group has a generator of its own, so adding a dataset does not change what is drawn from the others.
+    Each group has a generator of its own, so adding a dataset does not change what is drawn from the others. Runs of
+    `in_a_row` pairs stay within one group (a group's last run may be shorter).
     """
     most = settings.per_category
     drawn = []
@@ -76,7 +77,15 @@ def draw(
         rng = np.random.default_rng((seed, epoch, crc32(f"{dataset}/{category}".encode())))
         few = most is None or len(indices) <= most
         drawn.append(indices if few else rng.choice(indices, most, replace=False))
-    return np.random.default_rng((seed, epoch)).permutation(np.concatenate(drawn))
+    rng = np.random.default_rng((seed, epoch))
+    if settings.in_a_row == 1:
+        return rng.permutation(np.concatenate(drawn))
+    runs = [run for indices in drawn for run in _runs(rng.permutation(indices), settings.in_a_row)]
+    return np.concatenate([runs[number] for number in rng.permutation(len(runs))])
+
+
+def _runs(indices: Int[np.ndarray, "n"], length: int) -> list[Int[np.ndarray, "_"]]:
+    return [indices[start : start + length] for start in range(0, len(indices), length)]
 
 
 def share(order: Int[np.ndarray, "m"], *, rank: int, world: int) -> Int[np.ndarray, "s"]:

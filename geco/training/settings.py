@@ -69,6 +69,7 @@ class SamplingSettings:
     """Balance between categories of very different size, and between annotated pairs and pairs of one image."""
 
     per_category: int | None = 800  # pairs per category and dataset in an epoch, all if fewer; None: always all
+    in_a_row: int = 1  # pairs of one category that follow each other: more for pairing "all" to compare
 
     self_pairs: float = 0.0  # share of the pairs that become two views of their source image …
     self_points: int = 64  # … with this many known correspondences on the object
@@ -79,6 +80,8 @@ class SamplingSettings:
             raise InputError(
                 f"per_category counts pairs, expected 1 or more (or None for all), got {self.per_category}"
             )
+        if self.in_a_row < 1:
+            raise InputError(f"in_a_row counts pairs, expected 1 or more, got {self.in_a_row}")
         if not 0 <= self.self_pairs <= 1:
             raise InputError(f"self_pairs is a share, expected 0 to 1, got {self.self_pairs}")
         if self.self_points < 1:
@@ -112,6 +115,8 @@ class TrainConfig:
     warmup: int = 0  # steps over which the learning rate rises, at most half of the run
     clip: float | None = None  # largest norm of the gradient
     unfreeze: int = 0  # the last blocks that are trained whole, besides the adapter
+    layer_decay: float = 1.0  # each block's learning rate is that of the block after it times this
+    average: float = 0.0  # decay per step of the running mean of the weights that is validated and saved; 0: none
     checkpointing: bool = False  # activations of blocks are computed twice instead of stored
     precision: Literal["no", "bf16", "fp16"] = "no"  # of the encoder; transport is always float32
     seed: int = 0
@@ -136,6 +141,8 @@ class TrainConfig:
         strict.within(self, "workers", most=MOST_WORKERS)
         strict.within(self, "batch_size", most=LARGEST_BATCH)
         strict.within(self, "seed", below=2**63)
+        strict.within(self, "layer_decay", above=0, most=1)
+        strict.within(self, "average", least=0, below=1)
         if self.augment.size != self.encoder.size:
             raise InputError(
                 f"pairs must leave the loader at the encoder's size, got augment.size {self.augment.size} "

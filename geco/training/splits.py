@@ -47,6 +47,11 @@ def load_splits(
     return train, valid
 
 
+def load_validation(sources: Iterable[Source]) -> dict[str, PairDataset]:
+    """The split `val` of datasets that are only validated on, by name."""
+    return {data.find(source.name).name: _load(source, "val") for source in sources}
+
+
 def _load(source: Source, split: str, *, masks: str | Path | None = None) -> PairDataset:
     dataset = data.load(source.name, source.root, split, source.options, masks=masks)
     if not isinstance(dataset, PairDataset):

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 import geco as package
 from geco.cli import build
 from geco.cli._recipe import configured
+from geco.training import Source, estimate, load_validation
 from geco.training import build as training_build
-from geco.training import estimate
 from geco.training.folder import RunFolder
 from geco.training.presets import preset
 
@@ -63,6 +63,15 @@ def test_a_run_is_trained_validated_and_loads(geco, words, tmp_path):
     assert again.exit_code == 0
     assert "best: mean PCK@0.1" in again.output
     assert [record["step"] for record in RunFolder(out).records() if record["kind"] == "step"] == [1, 2, 3, 4]
+
+
+def test_a_dataset_can_be_validated_on_without_being_trained_on(geco, words, squares, tmp_path):
+    assert len(load_validation([Source("spair", squares)])["spair"]) == 2
+    twice = geco(*words, "--valid", f"spair={squares}", "--dry-run")
+    assert "--valid names spair, which --data names too; its split val is validated on anyway" in str(twice.exception)
+    absent = geco(*words, "--valid", f"pfpascal={tmp_path}", "--dry-run")
+    assert absent.exit_code == 1
+    assert str(tmp_path) in str(absent.exception)
 
 
 def test_the_plan_is_shown_and_nothing_is_written(geco, words, tmp_path, vit):

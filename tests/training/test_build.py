@@ -10,7 +10,7 @@ from training_data import batch, config, pairs
 import geco
 from geco.models.settings import EncoderConfig
 from geco.training import RunFolder, encode, fit
-from geco.training.build import build, transformer_blocks
+from geco.training.build import build, parameter_groups, trainable, transformer_blocks
 
 
 def test_a_run_starts_where_an_adapter_ends(overfitted, vit, tmp_path):
@@ -46,3 +46,25 @@ def test_blocks_can_be_trained_without_an_adapter(vit, tmp_path):
     bare = EncoderConfig(backbone=str(vit), size=98, lora=None)
     fit(config(vit, epochs=1, encoder=bare, unfreeze=2), {"squares": pairs(4)}, {}, tmp_path / "run")
     assert geco.load(tmp_path / "run", device="cpu").extract(pairs(1)[0].source.image).grid == (7, 7)
+
+
+def test_learning_rates_fall_from_block_to_block_and_no_weight_is_left_out(vit):
+    model = build(config(vit, unfreeze=2))
+    assert [group.keys() for group in parameter_groups(model)] == [{"params"}]
+    first, last = parameter_groups(model, 0.5)
+    assert (first["scale"], last["scale"]) == (0.5, 1.0)
+    blocks = [{id(value) for value in block.parameters() if value.requires_grad} for block in transformer_blocks(model)]
+    assert [{id(value) for value in group["params"]} for group in (first, last)] == blocks
+    assert len(first["params"]) + len(last["params"]) == len(trainable(model))
+
+
+def test_a_block_whose_learning_rate_is_half_moves_half_as_far(vit, tmp_path):
+    bare = EncoderConfig(backbone=str(vit), size=98, lora=None)
+    settings = config(vit, epochs=1, steps=1, encoder=bare, unfreeze=2, layer_decay=0.5)
+    fit(settings, {"squares": pairs(4)}, {}, tmp_path / "run")
+    before, after = build(settings), geco.load(tmp_path / "run", device="cpu")
+    moved = [
+        (new.mlp.fc1.weight - old.mlp.fc1.weight).abs().median()
+        for old, new in zip(transformer_blocks(before), transformer_blocks(after), strict=True)
+    ]
+    assert_close(moved[1] / moved[0], torch.tensor(2.0), atol=0.02, rtol=0)  # Adam's first step is its learning rate

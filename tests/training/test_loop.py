@@ -216,7 +216,7 @@ def test_more_epochs_may_be_asked_for_later_and_nothing_else(vit, tmp_path):
         fit(config(vit, epochs=3), {"squares": pairs(3)}, {}, tmp_path / "run")
 
 
-def test_schedule_self_pairs_and_all_pairs_survive_a_stop(vit, tmp_path):
+def test_schedule_average_self_pairs_and_all_pairs_survive_a_stop(vit, tmp_path):
     data = {"squares": pairs(4)}
     settings = config(
         vit,
@@ -227,7 +227,10 @@ def test_schedule_self_pairs_and_all_pairs_survive_a_stop(vit, tmp_path):
         calibrate=True,
         validate_every=4,
         save_every=1,
-        sampling=SamplingSettings(self_pairs=0.5, self_points=9),
+        unfreeze=2,
+        layer_decay=0.7,
+        average=0.6,
+        sampling=SamplingSettings(self_pairs=0.5, self_points=9, in_a_row=2),
     )
     whole = fit(settings, data, data, tmp_path / "whole")
     stopped = Job(settings, data, data, tmp_path / "parts")

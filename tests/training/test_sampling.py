@@ -50,6 +50,19 @@ counts = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 12), min_size
 
 
 @settings(max_examples=40, deadline=None)
+@given(runs=counts, length=st.integers(2, 5), seed=st.integers(0, 99))
+def test_runs_are_of_one_category_and_hold_what_is_drawn_without_them(runs, length, seed) -> None:
+    joint = Joint({"one": dataset({category: count * length for category, count in runs.items()})})
+    drawn, mixed = (
+        sampling.draw(joint.groups(), SamplingSettings(2 * length, in_a_row=n), seed=seed, epoch=0).tolist()
+        for n in (length, 1)
+    )
+    assert sorted(drawn) == sorted(mixed)
+    categories = [joint[i].category for i in drawn]
+    assert all(len(set(categories[start : start + length])) == 1 for start in range(0, len(drawn), length))
+
+
+@settings(max_examples=40, deadline=None)
 @given(first=counts, second=counts, most=st.integers(1, 8), seed=st.integers(0, 99), epoch=st.integers(0, 9))
 def test_at_most_k_of_each_category_and_dataset_all_if_fewer(first, second, most, seed, epoch) -> None:
     joint = Joint({"one": dataset(first), "two": dataset(second)})
