@@ -42,7 +42,7 @@ class ViT(FrozenBackbone):
         arguments: Mapping[str, Any] = {},
     ) -> None:
         owner, blocks = _blocks(encoder)
-        layer = _checked_layer(layer, len(blocks))
+        layer = checked_layer(layer, len(blocks))
         if not isinstance(norm, bool):
             raise InputError(f"norm must be true or false, got {documents.shown(norm)}")
         setattr(owner, "layer" if hasattr(owner, "layer") else "layers", blocks[:layer])
@@ -65,7 +65,8 @@ class ViT(FrozenBackbone):
         return tokens.mT.unflatten(-1, (height // self.stride, width // self.stride))
 
 
-def _checked_layer(layer: int | None, depth: int) -> int:
+def checked_layer(layer: int | None, depth: int) -> int:
+    """The block that is read, counted from 1; None is the last."""
     layer = depth if layer is None else layer
     if isinstance(layer, bool) or not isinstance(layer, int) or not 1 <= layer <= depth:
         raise InputError(f"layer must be between 1 and {depth} for this backbone, got {documents.shown(layer)}")
