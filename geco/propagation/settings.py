@@ -1,4 +1,4 @@
-"""How labels of parts are carried from some images to others."""
+"""How labels of parts and of keypoints are carried from some images to others."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -21,3 +21,24 @@ class CentroidSettings:
         checks.whole(self.pixels, "pixels", least=1)
         if self.components is not None:
             checks.whole(self.components, "components", least=1)
+
+
+@dataclass(frozen=True)
+class KeypointSettings:
+    """Keypoints of a target are voted for by the labelled animals that look most like it."""
+
+    references: int = 20  # labelled animals that vote at most, those most alike
+    margin: float = 0.25  # of its longer side that a box is grown by on each side before it is cut out
+    second_look: bool = False  # encode again what surrounds the points that were found: for small animals
+    threshold: float | None = None  # similarity below which a point is not visible; None: found on the labels
+    radius: float = 0.1  # of the longer side of an animal's window: a point further off is wrong
+    held_out: int = 30  # labelled animals at most that threshold and uncertainty are found on
+
+    def __post_init__(self) -> None:
+        checks.whole(self.references, "references", least=1)
+        checks.whole(self.held_out, "held_out", least=1)
+        checks.number(self.margin, "margin", least=0, most=10)
+        checks.flag(self.second_look, "second_look")
+        checks.number(self.radius, "radius", above=0, most=1)
+        if self.threshold is not None:
+            checks.number(self.threshold, "threshold", least=-1, most=1)
