@@ -8,14 +8,15 @@ sizes are (height, width), boxes are (x0, y0, x1, y1). A batch is leading dimens
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
 from geco import checks
-from geco.errors import InputError
+from geco.errors import InputError, MissingPackageError
 
 Size = tuple[int, int]  # (height, width)
 Image = UInt8[Tensor, "*b 3 h w"] | Float[Tensor, "*b 3 h w"]
@@ -215,6 +216,16 @@ class FeatureMap:
         """The same map with descriptors of length one, so that dot products are cosines."""
         return FeatureMap(torch.nn.functional.normalize(self.values, dim=-3), self.size)
 
+    def numpy(self) -> np.ndarray:
+        """The values (…, channels, rows, columns) as an array."""
+        array: np.ndarray = self.values.detach().float().cpu().numpy()
+        return array
+
+    def __repr__(self) -> str:
+        shape = "×".join(map(str, self.values.shape))
+        height, width = self.size
+        return f"FeatureMap({shape} {str(self.values.dtype).removeprefix('torch.')}, image {width}×{height})"
+
 
 @dataclass(frozen=True)
 class Matches:
@@ -224,6 +235,41 @@ class Matches:
     target: Float[Tensor, "*b k 2"]
     score: Float[Tensor, "*b k"]
     visible: Bool[Tensor, "*b k"]  # False: the best score stayed below the threshold: "not visible here"
+
+    def __len__(self) -> int:
+        return self.score.shape[-1]
+
+    def __iter__(self) -> Iterator["Match"]:
+        """The matches of two images one by one."""
+        if self.score.ndim != 1:
+            raise InputError(f"matches of one pair can be walked through, got a batch {tuple(self.score.shape)}")
+        columns = (self.source, self.target, self.score, self.visible)
+        for source, target, score, visible in zip(*(column.tolist() for column in columns), strict=True):
+            yield Match((source[0], source[1]), (target[0], target[1]), score, visible)
+
+    def numpy(self) -> dict[str, np.ndarray]:
+        """Arrays by the names of the fields."""
+        names = ("source", "target", "score", "visible")
+        return {name: getattr(self, name).detach().cpu().numpy() for name in names}
+
+    def to_pandas(self) -> Any:
+        """A table of the matches of two images: source_x, source_y, target_x, target_y, score, visible."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise MissingPackageError("a table needs pandas; install it with: pip install pandas") from error
+        rows = [(*match.source, *match.target, match.score, match.visible) for match in self]
+        columns = ["source_x", "source_y", "target_x", "target_y", "score", "visible"]
+        return pandas.DataFrame(rows, columns=columns)
+
+
+class Match(NamedTuple):
+    """One of `Matches`: a point of the source image (x, y), where it went, and how sure that is."""
+
+    source: tuple[float, float]
+    target: tuple[float, float]
+    score: float
+    visible: bool
 
 
 @runtime_checkable

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from geco.batching import stack
-from geco.types import FeatureMap, Keypoints, Pair, Skeleton, View
+from geco.errors import InputError
+from geco.types import FeatureMap, Keypoints, Matches, Pair, Skeleton, View
 
 FACE = Skeleton(("left eye", "right eye", "nose"), (1, 0, 2), (1, 0, 2))
 NOSE = Skeleton(("nose",), (0,), None)
@@ -71,3 +72,32 @@ def test_everything_can_be_pickled():
     again = pickle.loads(pickle.dumps(pair))
     assert again.skeleton == FACE
     torch.testing.assert_close(again.source.image, pair.source.image)
+
+
+def test_matches_are_walked_through_counted_and_tabulated():
+    matches = Matches(
+        torch.tensor([[1.0, 2.0], [3.0, 4.0]]),
+        torch.tensor([[5.0, 6.0], [7.0, 8.0]]),
+        torch.tensor([0.5, 0.25]),
+        torch.tensor([True, False]),
+    )
+    first, second = matches
+    assert len(matches) == 2
+    assert first == ((1.0, 2.0), (5.0, 6.0), 0.5, True)
+    assert (second.target, second.visible) == ((7.0, 8.0), False)
+    arrays = matches.numpy()
+    assert arrays["target"].tolist() == [[5.0, 6.0], [7.0, 8.0]]
+    assert arrays["visible"].dtype == bool
+    pandas = pytest.importorskip("pandas", reason="pip install pandas for tables")
+    table = matches.to_pandas()
+    assert isinstance(table, pandas.DataFrame)
+    assert table.iloc[1].tolist() == [3.0, 4.0, 7.0, 8.0, 0.25, False]
+    batch = Matches(*(x[None] for x in (matches.source, matches.target, matches.score, matches.visible)))
+    with pytest.raises(InputError, match=r"matches of one pair can be walked through, got a batch \(1, 2\)"):
+        list(batch)
+
+
+def test_a_feature_map_is_an_array_and_short_to_print():
+    features = FeatureMap(torch.zeros(8, 3, 5, dtype=torch.float16), (30, 50))
+    assert features.numpy().shape == (8, 3, 5)
+    assert repr(features) == "FeatureMap(8×3×5 float16, image 50×30)"
