@@ -1,8 +1,13 @@
 """Part labels: centroids from the train split, evaluated on the test split, category by category."""
 
-from collections.abc import Iterator, Mapping
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import islice
+from pathlib import Path
 
 import torch
 from jaxtyping import Bool, Int
@@ -12,16 +17,21 @@ from torch import Tensor
 from geco import geometry, images, propagation, viz
 from geco.data import PartDataset
 from geco.errors import InputError
+from geco.evaluation.keypoints.journal import check_run
 from geco.evaluation.measures import Measure
 from geco.evaluation.metrics.parts import Confusion
 from geco.evaluation.report import Cell, Report, Table, reading
 from geco.evaluation.settings import PartsProtocol
+from geco.extraction import FeatureStore
 from geco.propagation import Centroids
-from geco.system import Progress, provenance, silent
+from geco.system import Progress, documents, files, locks, provenance, silent
 from geco.types import Encoder, FeatureMap, Skeleton, View
 
 AS_IN_THE_PAPER = PartsProtocol()
 COLUMNS = ("mIoU", "Acc", "mIoU geo", "Acc geo")
+SAMPLED = 16  # views whose part maps go into a digest: reading all of them takes minutes
+
+Encode = Callable[[Iterable[View]], Iterator[tuple[View, FeatureMap]]]  # views with their images read, and features
 
 
 def run(
@@ -32,30 +42,104 @@ def run(
     *,
     label: str = "model",
     data: str = "parts",
+    folder: Path | None = None,
+    store: FeatureStore | None = None,
     progress: Progress = silent,
 ) -> Report:
-    """The report of an encoder: centroids from `train`, counted on `test`."""
-    confusions: dict[str, Confusion] = {}
+    """The report of an encoder: centroids from `train`, counted on `test`.
+
+    `folder` makes the run resumable, category by category; what a `store` of this encoder holds is not encoded again.
+    """
     skeletons = {**train.skeletons, **test.skeletons}
-    done = 0
-    for category in sorted(set(test.categories) & set(train.categories)):
-        centroids = _fit(encoder, train, category, protocol)
-        confusion = Confusion(1 + len(skeletons[category]))
-        views = _views(test, category)
-        for view, features in propagation.encode_views(encoder, views, batch_size=protocol.batch_size):
-            if centroids is not None:
-                confusion.update(*_labels(view, features, centroids, protocol))
-            done += 1
-            progress("label", done, len(test))
-        confusions[category] = confusion
-    if not confusions:
+    categories = sorted(set(test.categories) & set(train.categories))
+    if not categories:
         raise InputError("no category has both train and test images; nothing to evaluate")
-    return _summarise(confusions, skeletons, protocol, label=label, data=data)
+    encode = _encoding(encoder, protocol, store, total=len(train) + len(test))
+    confusions: dict[str, Confusion] = {}
+    with nullcontext() if folder is None else locks.hold(folder, what="evaluation"):
+        if folder is not None:
+            counted = {key: value for key, value in asdict(protocol).items() if key != "batch_size"}
+            about = {"model": encoder.fingerprint(), "data": digest(train, test), "protocol": counted}
+            check_run(folder / "run.json", about)
+            confusions = _counted(folder, skeletons)
+        done = sum(category in confusions for category in test.categories)
+        for number, category in enumerate(categories):
+            if category in confusions:
+                continue
+            confusion = Confusion(1 + len(skeletons[category]))
+            for true, predicted in _labelled(encode, train, test, category, protocol):
+                confusion.update(true, predicted)
+                done += 1
+                progress("label", done, len(test))
+            confusions[category] = confusion
+            if folder is not None:
+                entry = {"category": category, "confusion": confusion.matrix.tolist()}
+                files.replace_text(folder / f"category-{number}.json", json.dumps(entry))
+    counted = {category: confusions[category] for category in categories}
+    return _summarise(counted, skeletons, protocol, label=label, data=data)
 
 
-def _fit(encoder: Encoder, train: PartDataset, category: str, protocol: PartsProtocol) -> Centroids | None:
-    views = islice(_views(train, category), protocol.train_images)
-    return propagation.fit(encoder, views, protocol, batch_size=protocol.batch_size)
+def digest(train: PartDataset, test: PartDataset) -> str:
+    """Hash of the categories of all views, and of the sizes and part maps of some of them."""
+    hashed = hashlib.sha256()
+    for dataset in (train, test):
+        hashed.update(repr((tuple(dataset.categories), sorted(dataset.skeletons.items()))).encode())
+        for number in range(0, len(dataset), max(1, len(dataset) // SAMPLED)):
+            view = dataset[number]
+            hashed.update(repr((view.identity, tuple(view.size))).encode())
+            hashed.update(view.part_map.to(torch.int64).contiguous().numpy().tobytes())
+    return hashed.hexdigest()[:16]
+
+
+def _encoding(encoder: Encoder, protocol: PartsProtocol, store: FeatureStore | None, *, total: int) -> Encode:
+    """How views get their features: by the store if there is one."""
+    if store is None:
+        return partial(propagation.encode_views, encoder, batch_size=protocol.batch_size)
+    return partial(_stored, store, batch_size=protocol.batch_size, total=total)
+
+
+def _stored(
+    store: FeatureStore, views: Iterable[View], *, batch_size: int, total: int
+) -> Iterator[tuple[View, FeatureMap]]:
+    remaining = iter(views)
+    while group := list(islice(remaining, batch_size)):
+        store.ensure(group, total=total)
+        for view in group:
+            yield images.load_view(view), store.get(view)
+            store.drop(view)  # of memory: no other category uses it
+
+
+def _counted(folder: Path, skeletons: Mapping[str, Skeleton]) -> dict[str, Confusion]:
+    """What an earlier run of the same counted before it was stopped."""
+    confusions = {}
+    for path in sorted(folder.glob("category-*.json")):
+        entry = documents.read(path, expected="the confusion of a category's parts")
+        category = entry.get("category")
+        try:
+            matrix = torch.tensor(entry["confusion"])
+            number = 1 + len(skeletons[category])
+            fits = matrix.dtype == torch.int64 and matrix.shape == (number, number) and bool((matrix >= 0).all())
+        except (TypeError, KeyError, ValueError, RuntimeError, OverflowError):
+            fits = False
+        if not fits:
+            raise InputError(f"{path}: expected how often each part was labelled as each; delete it to count again")
+        confusions[category] = Confusion(number)
+        confusions[category].matrix = matrix
+    return confusions
+
+
+def _labelled(
+    encode: Encode, train: PartDataset, test: PartDataset, category: str, protocol: PartsProtocol
+) -> Iterator[tuple[Int[Tensor, "h w"], Int[Tensor, "h w"]]]:
+    """True and predicted labels of the test views of one category; none if no training view shows a part."""
+    centroids = _fit(encode, train, category, protocol)
+    if centroids is not None:
+        for view, features in encode(_views(test, category)):
+            yield _labels(view, features, centroids, protocol)
+
+
+def _fit(encode: Encode, train: PartDataset, category: str, protocol: PartsProtocol) -> Centroids | None:
+    return propagation.fit_encoded(encode(islice(_views(train, category), protocol.train_images)), protocol)
 
 
 def _views(dataset: PartDataset, category: str) -> Iterator[View]:
@@ -163,8 +247,9 @@ def pictures(
 ) -> dict[str, Figure]:
     """Part maps of the first test image of up to `count` categories, by file name."""
     figures: dict[str, Figure] = {}
+    encode = _encoding(encoder, protocol, None, total=0)
     for category in sorted(set(test.categories) & set(train.categories))[:count]:
-        centroids = _fit(encoder, train, category, protocol)
+        centroids = _fit(encode, train, category, protocol)
         if centroids is None:
             continue
         view = images.load_view(next(_views(test, category)))

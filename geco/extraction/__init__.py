@@ -6,6 +6,6 @@ from geco.system import lazy
 
 if TYPE_CHECKING:
     from geco.extraction.files import read_features, write_features
-    from geco.extraction.store import FeatureStore
+    from geco.extraction.store import FeatureStore, content_key
 
 __all__, __getattr__, __dir__ = lazy.door(__name__)

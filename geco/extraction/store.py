@@ -3,13 +3,14 @@
 import hashlib
 import tempfile
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
+from functools import lru_cache
 from pathlib import Path
 
 from geco import images
 from geco.errors import FileError, InputError
 from geco.extraction.files import read_features, write_features
-from geco.system import Progress, silent
+from geco.system import Progress, files, silent
 from geco.types import Encoder, FeatureMap, View
 
 
@@ -17,8 +18,9 @@ class FeatureStore:
     """Feature maps by image; at most `memory` bytes are held, what does not fit is on disk.
 
     With a `folder` every map is written there when it is made, and the next run reads it: a subfolder is keyed by the
-    encoder's fingerprint, each file by the image's name, size and date. Without one, a temporary folder takes what
-    memory cannot hold. Use it in a `with` statement.
+    encoder's fingerprint, each file by the content of the image (`content_key`), so that datasets that share a
+    photograph share its map; `lasting` restricts what is written to the maps of these keys. Without a folder, a
+    temporary one takes what memory cannot hold. Use it in a `with` statement.
     """
 
     def __init__(
@@ -28,10 +30,12 @@ class FeatureStore:
         memory: int,
         batch_size: int = 8,
         folder: Path | None = None,
+        lasting: Container[str] | None = None,
         progress: Progress = silent,
     ) -> None:
         self.encoder, self.memory, self.batch_size, self.progress = encoder, memory, batch_size, progress
         self.encoded = 0
+        self._lasting = lasting
         self._held: OrderedDict[str, tuple[View, FeatureMap]] = OrderedDict()  # least recently used first
         self._bytes = 0
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
@@ -50,7 +54,7 @@ class FeatureStore:
 
     def ensure(self, views: Iterable[View], *, total: int = 0) -> None:
         """Encode those views that are neither held nor on disk; `total` is for the progress alone."""
-        missing = list({view.identity: view for view in views if not self.has(view)}.values())
+        missing = list({content_key(view): view for view in views if not self.has(view)}.values())
         for start in range(0, len(missing), self.batch_size):
             group = missing[start : start + self.batch_size]
             pictures = [images.read_view(view) for view in group]
@@ -62,15 +66,16 @@ class FeatureStore:
 
     def has(self, view: View) -> bool:
         """Whether the view's map is available without encoding."""
-        return view.identity in self._held or self._file(view).exists()
+        return content_key(view) in self._held or self._file(view).exists()
 
     def get(self, view: View) -> FeatureMap:
         """The map of a view, on the encoder's device, encoded now if need be."""
         self.ensure([view])
-        if view.identity not in self._held:
+        key = content_key(view)
+        if key not in self._held:
             self._hold(view, self._read(view))
-        self._held.move_to_end(view.identity)
-        features = self._held[view.identity][1]
+        self._held.move_to_end(key)
+        features = self._held[key][1]
         return FeatureMap(features.values.to(self.encoder.device), features.size)
 
     def _read(self, view: View) -> FeatureMap:
@@ -86,18 +91,26 @@ class FeatureStore:
 
     def drop(self, view: View) -> None:
         """Forget a map that no pair needs any more; what a given folder holds stays there."""
-        if view.identity in self._held:
-            self._bytes -= self._held.pop(view.identity)[1].values.nbytes
+        key = content_key(view)
+        if key in self._held:
+            self._bytes -= self._held.pop(key)[1].values.nbytes
         if self._temporary is not None:
             self._file(view).unlink(missing_ok=True)
 
+    def keep_only(self, views: Iterable[View]) -> None:
+        """Delete every map from the folder but those of these views."""
+        kept = {self._file(view) for view in views}
+        for path in self._folder.glob("*.safetensors"):
+            if path not in kept:
+                path.unlink(missing_ok=True)
+
     def _put(self, view: View, features: FeatureMap) -> None:
-        if self._temporary is None:
+        if self._temporary is None and (self._lasting is None or content_key(view) in self._lasting):
             write_features(self._file(view), features)
         self._hold(view, features)
 
     def _hold(self, view: View, features: FeatureMap) -> None:
-        self._held[view.identity] = view, features
+        self._held[content_key(view)] = view, features
         self._bytes += features.values.nbytes
         while self._bytes > self.memory and len(self._held) > 1:
             _, (oldest_view, oldest) = self._held.popitem(last=False)
@@ -106,18 +119,24 @@ class FeatureStore:
                 write_features(self._file(oldest_view), oldest)
 
     def _file(self, view: View) -> Path:
-        return self._folder / f"{_content_hash(view)}.safetensors"
+        return self._folder / f"{content_key(view)}.safetensors"
 
 
-def _content_hash(view: View) -> str:
-    """Hash of what decides the view's pixels: name, size, window, and the file's length and date."""
-    digest = hashlib.sha256(repr((view.identity, view.size, view.window)).encode())
+def content_key(view: View) -> str:
+    """Hash of what decides the view's pixels: the content of its file (or its pixels), its size and its window."""
+    digest = hashlib.sha256(repr((view.size, view.window)).encode())
     if isinstance(view.image, Path):
         try:
             stat = view.image.stat()
+            digest.update(_file_digest(view.image, stat.st_size, stat.st_mtime_ns).encode())
         except OSError as error:
             raise FileError(f"{view.image} cannot be read: {error.strerror}; expected an image") from None
-        digest.update(f"{stat.st_size} {stat.st_mtime_ns}".encode())
     else:
         digest.update(view.image.contiguous().numpy().tobytes())
     return digest.hexdigest()[:24]
+
+
+@lru_cache(maxsize=1 << 17)
+def _file_digest(path: Path, size: int, modified: int) -> str:
+    """Hash of a file's content, read again only if its length or date have changed."""
+    return files.sha256(path)

@@ -36,8 +36,15 @@ def fit(
     encoder: Encoder, views: Iterable[View], settings: CentroidSettings = AS_IN_THE_PAPER, *, batch_size: int = 8
 ) -> Centroids | None:
     """Centroids of the parts in these views; None if they show no part."""
+    return fit_encoded(encode_views(encoder, views, batch_size=batch_size), settings)
+
+
+def fit_encoded(
+    encoded: Iterable[tuple[View, FeatureMap]], settings: CentroidSettings = AS_IN_THE_PAPER
+) -> Centroids | None:
+    """Centroids of the parts in views whose features are there already; None if they show no part."""
     samples: Samples = {}
-    for view, features in encode_views(encoder, views, batch_size=batch_size):
+    for view, features in encoded:
         collect(samples, features, view.part_map, settings)
     return fit_samples(samples, settings) if samples else None
 

@@ -12,6 +12,7 @@ from sklearn.metrics import jaccard_score
 from geco.evaluation import parts
 from geco.evaluation.metrics.parts import Confusion
 from geco.evaluation.settings import PartsProtocol
+from geco.extraction import FeatureStore
 from geco.types import FeatureMap, Skeleton, View
 
 SKELETON = painted.SKELETON
@@ -139,6 +140,41 @@ def test_background_counts_only_if_asked():
     confusion = Confusion(6)
     confusion.matrix = torch.tensor(with_it)
     assert parts.scores(confusion, SKELETON, PartsProtocol()) == (1, 1, 1, 1)
+
+
+def test_a_run_that_is_stopped_continues_with_the_next_category(tmp_path):
+    both = ("cat", "pot")
+    train, test = PartViews(8, 1, both), PartViews(6, 2, both)
+
+    class Stopped(painted.Painter):
+        def _extract(self, picture):
+            if self.seen == 10:  # four cats to learn from and three to label; then pots
+                raise KeyboardInterrupt
+            return super()._extract(picture)
+
+    folder = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        parts.run(Stopped(), train, test, PartsProtocol(batch_size=1), folder=folder)
+    painter, told = painted.Painter(), []
+    resumed = parts.run(painter, train, test, folder=folder, progress=lambda *how: told.append(how))
+    assert painter.seen == 7, "pots alone"
+    assert told == [("label", done, 6) for done in (4, 5, 6)]
+    assert resumed.counts == parts.run(painted.Painter(), train, test).counts
+    with pytest.raises(ValueError, match="holds a run with another data"):
+        parts.run(painter, train, PartViews(6, 3, both), folder=folder)
+    for damage in ("[]", '{"category": "cow", "confusion": [[1]]}', '{"category": "cat", "confusion": [[1.5]]}'):
+        (folder / "category-0.json").write_text(damage)
+        with pytest.raises(ValueError, match=r"category-0\.json"):
+            parts.run(painter, train, test, folder=folder)
+
+
+def test_what_a_store_holds_is_not_encoded_again(tmp_path):
+    painter = painted.Painter()
+    with FeatureStore(painter, memory=10**9, folder=tmp_path) as store:
+        store.ensure(TEST)
+        report = parts.run(painter, TRAIN, TEST, store=store)
+    assert painter.seen == len(TRAIN) + len(TEST)
+    assert report.counts == parts.run(painted.Painter(), TRAIN, TEST).counts
 
 
 def test_part_maps_are_drawn():

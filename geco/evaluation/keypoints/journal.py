@@ -19,7 +19,7 @@ from geco.errors import FileError, InputError, MissingFileError
 from geco.system import documents, files
 from geco.types import PairSequence
 
-RUN = "what a keypoint run was made of"
+RUN = "what a run was made of"
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Journal:
         self._file: TextIO | None = None
         if folder is not None:
             files.make_folder(folder)
-            _check(folder / "run.json", about, writes=process == 0)
+            check_run(folder / "run.json", about, writes=process == 0)
             self.read()
 
     def read(self) -> None:
@@ -111,7 +111,8 @@ def digest(pairs: PairSequence) -> str:
     return hashed.hexdigest()[:16]
 
 
-def _check(path: Path, about: Mapping[str, Any], *, writes: bool) -> None:
+def check_run(path: Path, about: Mapping[str, Any], *, writes: bool = True) -> None:
+    """Refuse to continue a run of something else; a run that begins is written down."""
     current = json.loads(json.dumps(about))
     if not path.exists():
         if writes:

@@ -84,11 +84,13 @@ def predict(
         waiting = [index for index in range(len(pairs)) if index not in journal.done]
         features = cache or (None if folder is None else folder / "features")
         journal.open()
-        with FeatureStore(
-            encoder, memory=settings.memory, batch_size=settings.batch_size, folder=features, progress=progress
-        ) as store:
-            _score(store, pairs, waiting, how, journal=journal, processes=processes, progress=progress)
-        journal.close()
+        try:
+            with FeatureStore(
+                encoder, memory=settings.memory, batch_size=settings.batch_size, folder=features, progress=progress
+            ) as store:
+                _score(store, pairs, waiting, how, journal=journal, processes=processes, progress=progress)
+        finally:
+            journal.close()
         processes.wait()
         journal.read()
         if folder is not None and processes.index == 0 and cache is None:
