@@ -9,6 +9,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from matplotlib.figure import Figure
 from rich.box import SIMPLE_HEAD
@@ -20,6 +21,7 @@ from geco.evaluation.report import Cell, Report, Table, plain, report_json
 from geco.system import files
 
 NOTHING = "–"
+PROSE = 40  # characters of a text that is read: its column is wrapped and begins on the left
 
 
 def cell_text(cell: Cell, digits: int = 1) -> str:
@@ -52,11 +54,20 @@ def rich_table(table: Table) -> RichTable:
         pad_edge=False,
         padding=(0, 1, 0, 0),
     )
+    prose = _prose(table)
     for position, column in enumerate(table.columns):
-        rich.add_column(column, justify="right" if position else "left", no_wrap=not position, overflow="fold")
-    for row in table.rows:
-        rich.add_row(*(_short(cell, table.digits) for cell in row))
+        side: Literal["left", "right"] = "left" if not position or position in prose else "right"
+        rich.add_column(column, justify=side, no_wrap=not position, overflow="fold")
+    for number, row in enumerate(table.rows):
+        style = "bright_black" if number in table.quoted else None
+        rich.add_row(*(_short(cell, table.digits) for cell in row), style=style)
     return rich
+
+
+def _prose(table: Table) -> list[int]:
+    """Columns of text that is read, the first one apart."""
+    long = {c for row in table.rows for c, cell in enumerate(row) if c and isinstance(cell, str) and len(cell) > PROSE}
+    return sorted(long)
 
 
 def csv_text(table: Table) -> str:
@@ -78,11 +89,16 @@ def csv_text(table: Table) -> str:
 
 
 def latex_text(table: Table) -> str:
-    """The table for a paper (booktabs)."""
-    lines = [f"% {table.title}", rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}", r"\toprule"]
+    """The table for a paper (booktabs; rows that others published are grey, which needs xcolor)."""
+    prose = _prose(table)
+    sides = "".join(r"p{0.35\linewidth}" if c in prose else "r" for c in range(1, len(table.columns)))
+    lines = [f"% {table.title}", rf"\begin{{tabular}}{{l{sides}}}", r"\toprule"]
     lines.append(" & ".join(_tex(column) for column in table.columns) + r" \\")
     lines.append(r"\midrule")
-    lines += [" & ".join(_tex(cell_text(cell, table.digits)) for cell in row) + r" \\" for row in table.rows]
+    for number, row in enumerate(table.rows):
+        cells = [_tex(cell_text(cell, table.digits)) for cell in row]
+        cells = [rf"\textcolor{{gray}}{{{cell}}}" for cell in cells] if number in table.quoted else cells
+        lines.append(" & ".join(cells) + r" \\")
     lines += [r"\bottomrule", r"\end{tabular}"]
     return "\n".join(lines) + "\n"
 
@@ -95,7 +111,7 @@ TEX = {
     "≤": r"$\leq$",
     "×": r"$\times$",
 }
-TEX |= {"Δ": r"$\Delta$", "·": r"$\cdot$", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+TEX |= {"Δ": r"$\Delta$", "…": r"\dots{}", "·": r"$\cdot$", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 TEX |= {sign: "\\" + sign for sign in "&%$#_{}"}
 
 
@@ -120,7 +136,8 @@ def report_page(report: Report, figures: Sequence[str]) -> str:
 def _html_table(table: Table) -> str:
     rows = [[cell_text(cell, table.digits) for cell in row] for row in table.rows]
     note = f'<p class="note">{viz.escape(table.note)}</p>'
-    return f"<h2>{viz.escape(table.title)}</h2>{viz.html_table(table.columns, rows)}{note}"
+    content = viz.html_table(table.columns, rows, quoted=table.quoted, prose=_prose(table))
+    return f"<h2>{viz.escape(table.title)}</h2>{content}{note}"
 
 
 def save_report(report: Report, folder: str | Path, figures: Mapping[str, Figure] | None = None) -> Path:

@@ -36,6 +36,7 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
     digits: int = 1
+    quoted: tuple[int, ...] = ()  # numbers of the rows that others published: shown in grey
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -44,6 +45,9 @@ class Table:
                     f"table {documents.shown(self.name)}: a row needs {len(self.columns)} cells, "
                     f"got {len(row)}: {documents.shown(row)}"
                 )
+        if not set(self.quoted) <= set(range(len(self.rows))):
+            quoted = documents.shown(self.quoted)
+            raise InputError(f"table {documents.shown(self.name)}: quoted must be numbers of its rows, got {quoted}")
         if "/" in self.name or "\\" in self.name or self.name in ("", ".", ".."):
             raise InputError(f"the name of a table is that of its file, got {documents.shown(self.name)}")
 

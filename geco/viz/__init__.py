@@ -7,7 +7,7 @@ from geco.system import lazy
 if TYPE_CHECKING:
     from geco.viz.annotations import draw_pair, draw_parts
     from geco.viz.canvas import Picture, save
-    from geco.viz.charts import confusion, curves, imbalance, loss_curves, speed
+    from geco.viz.charts import SpeedPoint, confusion, curves, imbalance, loss_curves, speed, speed_panels
     from geco.viz.contact import Tile, contact_sheet
     from geco.viz.html import embedded_image, escape, html_figure, html_table, page
     from geco.viz.matches import draw_components, draw_heatmap, draw_matches, draw_transfer, principal_components

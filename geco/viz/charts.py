@@ -1,16 +1,19 @@
 """Charts of numbers: curves over a radius or over training, speed, imbalance bars, confusion matrices."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from torch import Tensor
 
 from geco.viz import canvas, palette
 
 CASE_NAMES = {"11": "twin visible (11)", "10": "twin hidden (10)", "1x": "no twin (1x)"}
+SHAPES = "os^Dv<>P*X"  # of points
 BRACKET: dict[str, Any] = {"color": palette.TWIN, "linewidth": 1.5, "clip_on": False}
 
 
@@ -64,9 +67,61 @@ def speed(points: Mapping[str, tuple[float, float]], *, y_label: str = "PCK@0.1 
     for name, (frames, quality) in points.items():
         axes.scatter(frames, quality, s=60, zorder=2)
         axes.annotate(name, (frames, quality), xytext=(6, 4), textcoords="offset points")
+    _speed_axes(axes, y_label, margin=0.25)
+    return figure
+
+
+def _speed_axes(axes: Any, y_label: str, *, margin: float) -> None:
+    """Frames per second on a scale of factors, around the points that are there."""
     axes.set(xlabel="frames per second", ylabel=y_label, xscale="log")
-    axes.margins(0.25)
+    axes.margins(margin)
     axes.grid(alpha=0.3)
+    low, high = axes.get_xlim()
+    # Plain numbers: the usual labels of such a scale are formulas, which `canvas.save` does not draw.
+    axes.xaxis.set_major_locator(LogLocator(subs=(1,) if high / low > 50 else (1, 2, 5)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+@dataclass(frozen=True)
+class SpeedPoint:
+    """A model in a chart of quality against speed; one that was published, beside the model that is `quoted_for`."""
+
+    name: str
+    frames: float  # per second
+    quality: float
+    quoted_for: str = ""
+
+
+def speed_panels(
+    panels: Mapping[str, Sequence[SpeedPoint]], *, quoted: str = "(published)", y_label: str = "PCK@0.1 in %"
+) -> Figure:
+    """Quality against frames per second, a panel for each dataset; published points are hollow and grey.
+
+    A model has the same colour and shape in all panels, and what was published of it the same shape; `quoted` stands
+    behind its name in the legend.
+    """
+    columns = min(len(panels), 4)
+    rows = -(-len(panels) // columns)
+    owners = list(dict.fromkeys(point.quoted_for or point.name for points in panels.values() for point in points))
+    height = 2.9 * rows + 0.4 + 0.18 * (2 * len(owners) // 3 + 1)
+    figure = canvas.figure(max(6.5, 2.6 * columns + 0.6), height)
+    legend: dict[str, Any] = {}
+    for axes, (title, points) in zip(figure.subplots(rows, columns, squeeze=False).flat, panels.items(), strict=False):
+        for point in points:
+            number = owners.index(point.quoted_for or point.name)
+            colour = palette.PALETTE[number % len(palette.PALETTE)]
+            style = {"facecolors": "none", "edgecolors": palette.QUOTED} if point.quoted_for else {"color": colour}
+            shape = SHAPES[number % len(SHAPES)]
+            name = f"{point.name} {quoted}" if point.quoted_for else point.name
+            legend[name] = axes.scatter(point.frames, point.quality, s=50, marker=shape, zorder=2, **style)
+        axes.set_title(title)
+        _speed_axes(axes, y_label, margin=0.15)
+    for axes in figure.axes[len(panels) :]:
+        axes.set_visible(False)
+    figure.legend(
+        legend.values(), legend.keys(), loc="outside lower center", ncols=min(3, len(legend)), frameon=False, fontsize=8
+    )
     return figure
 
 

@@ -2,13 +2,14 @@
 
 import base64
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 
 STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#222}
 table{border-collapse:collapse;margin:.5rem 0}
 td,th{padding:.15rem .7rem;text-align:right;border-bottom:1px solid #ddd}
-td:first-child,th:first-child{text-align:left}figure{margin:1.5rem 0}img{max-width:100%}.note{color:#666}
+td:first-child,th:first-child,.prose{text-align:left}figure{margin:1.5rem 0}img{max-width:100%}.note{color:#666}
+.quoted td{color:#8a8a8a}.prose{max-width:30rem;vertical-align:top}
 pre{background:#f6f6f6;padding:1rem;overflow:auto}"""
 
 
@@ -26,14 +27,26 @@ def escape(text: str) -> str:
     return html.escape(text)
 
 
-def html_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table with a row of headings, unless there are none; cells are text."""
+def html_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    quoted: Container[int] = (),
+    prose: Container[int] = (),
+) -> str:
+    """A table with a row of headings, unless there are none; cells are text.
 
-    def line(cells: Sequence[str], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+    Rows of the numbers `quoted` are grey, columns of the numbers `prose` begin on the left.
+    """
+
+    def line(cells: Sequence[str], tag: str, kind: str = "") -> str:
+        sides = (' class="prose"' if number in prose else "" for number in range(len(cells)))
+        written = (f"<{tag}{side}>{escape(cell)}</{tag}>" for cell, side in zip(cells, sides, strict=True))
+        return f"<tr{kind}>{''.join(written)}</tr>"
 
     heading = line(columns, "th") if columns else ""
-    return f"<table>{heading}{''.join(line(row, 'td') for row in rows)}</table>"
+    body = (line(row, "td", ' class="quoted"' if number in quoted else "") for number, row in enumerate(rows))
+    return f"<table>{heading}{''.join(body)}</table>"
 
 
 def html_figure(source: str, caption: str, alt: str = "") -> str:

@@ -7,6 +7,7 @@ PALETTE = ("#E69F00", "#56B4E9", "#009E73", "#D55E00", "#CC79A7", "#0072B2", "#F
 ORANGE, SKY, GREEN, VERMILLION, PURPLE, BLUE, YELLOW, BLACK = PALETTE
 
 MATCH, TWIN, QUERY = GREEN, VERMILLION, YELLOW  # match and twin differ in shape as well
+QUOTED = "#8A8A8A"  # what others published
 CASES = {"11": VERMILLION, "10": ORANGE, "1x": SKY}
 LABELS = colormaps["tab20"]  # keypoints and parts, by their number
 

@@ -6,10 +6,12 @@ import json
 import math
 from dataclasses import replace
 
+import pytest
 from matplotlib.figure import Figure
 from reported import TABLE
 from rich.console import Console
 
+from geco.errors import InputError
 from geco.evaluation import Curve, Measure, Report, load_report, rendering, save_report
 
 REPORT = Report(
@@ -56,6 +58,25 @@ def test_latex_escapes_and_is_balanced():
     assert r"PGCK\_11" in text
     assert text.count(r"\begin") == text.count(r"\end") == 1
     assert r"\begin{tabular}{lrrr}" in text
+
+
+def test_what_others_published_is_grey_and_what_is_read_begins_on_the_left():
+    prose = "because its file is nowhere to be found, and nobody knows why"
+    table = replace(TABLE, rows=(*TABLE.rows[:2], ("paper", 12, 70.0, prose)), quoted=(2,))
+    lines = rendering.latex_text(table).splitlines()
+    assert r"\begin{tabular}{lrrp{0.35\linewidth}}" in lines
+    assert lines[-3].startswith(r"\textcolor{gray}{paper} & \textcolor{gray}{12} & \textcolor{gray}{70.0} & ")
+    assert "textcolor" not in "".join(lines[:-3])
+    page = rendering.report_page(replace(REPORT, tables=(table,)), [])
+    assert page.count('<tr class="quoted"><td>paper</td>') == 1
+    assert f'<td class="prose">{prose}</td>' in page
+    console = Console(file=io.StringIO(), width=160, force_terminal=True, color_system="standard")
+    console.print(rendering.rich_table(table))
+    grey = [line for line in console.file.getvalue().splitlines() if "\x1b[90m" in line]
+    assert len(grey) == 1
+    assert "paper" in grey[0]
+    with pytest.raises(InputError, match="quoted must be numbers of its rows, got \\(3,\\)"):
+        replace(table, quoted=(3,))
 
 
 def test_a_folder_holds_everything_and_can_be_read_again(tmp_path):

@@ -28,6 +28,33 @@ def test_speed_places_models_by_frames_and_quality():
     assert [text.get_text() for text in figure.axes[0].texts] == ["s", "b"]
 
 
+def test_panels_of_speed_keep_shape_and_colour_and_published_points_are_hollow():
+    of_cub = [charts.SpeedPoint("b", 8.0, 75.0), charts.SpeedPoint("DINOv2-B", 25.0, 92.8, quoted_for="b")]
+    of_spair = [charts.SpeedPoint("s", 30.0, 50.0), charts.SpeedPoint("b", 8.0, 60.0)]
+    figure = charts.speed_panels({"CUB": of_cub, "SPair": of_spair}, quoted="(paper)")
+    drawn(figure)
+    cub, spair = figure.axes
+    assert [axes.get_title() for axes in figure.axes] == ["CUB", "SPair"]
+    assert [tuple(c.get_offsets()[0]) for c in cub.collections] == [(8.0, 75.0), (25.0, 92.8)]
+    ours, theirs = cub.collections
+    other, same = spair.collections
+    assert len(theirs.get_facecolors()) == 0
+    np.testing.assert_array_equal(same.get_facecolors(), ours.get_facecolors())
+    np.testing.assert_array_equal(theirs.get_paths()[0].vertices, ours.get_paths()[0].vertices)
+    assert not np.array_equal(other.get_facecolors(), same.get_facecolors())
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["b", "DINOv2-B (paper)", "s"]
+
+
+def test_frames_per_second_are_plain_numbers():
+    """A log axis writes formulas by itself, and formulas are not drawn: a name may hold a $."""
+    for points in ({"s": (0.5, 70.0), "b": (200.0, 75.0)}, {"s": (5.0, 70.0)}):
+        figure = charts.speed(points)
+        drawn(figure)
+        labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+        assert labels
+        assert all(float(label) > 0 for label in labels)
+
+
 def test_bars_fill_one_hundred_per_cent_and_an_empty_category_has_none():
     shares = {
         "bird": {"11": 0.11, "10": 0.11, "1x": 0.78},
