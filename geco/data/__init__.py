@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from geco.data.benchmarks import benchmark_lists, benchmark_photographs
     from geco.data.contract import DatasetFormat, PairDataset, PartDataset, find, names, views_of
     from geco.data.derived import attach_masks, spread
-    from geco.data.loading import EmptySplitError, load
+    from geco.data.loading import EmptySplitError, Options, load
     from geco.data.outlines import OutlinedViews, check_outline
     from geco.data.pairs import PairBuilder, Pairs, draw, sharing
     from geco.data.parsing import (

@@ -155,7 +155,7 @@ def measure(
     """Timings of each model on its inputs: warmed up, synchronised, in alternating rounds."""
     peaks = {}
     for name, model in models.items():
-        with _peak(device) as peak:
+        with peak_memory(device) as peak:
             for _ in range(max(1, protocol.warmup)):
                 model(**inputs[name])
             devices.synchronise(device)
@@ -172,7 +172,7 @@ def measure(
 
 
 @contextmanager
-def _peak(device: torch.device) -> Iterator[list[int]]:
+def peak_memory(device: torch.device) -> Iterator[list[int]]:
     """Bytes needed inside the block, at most: the device's allocator on CUDA, resident memory of the process else."""
     most = [0]
     if device.type == "cuda":

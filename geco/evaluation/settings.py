@@ -182,3 +182,18 @@ class RuntimeProtocol:
     def conditions(self) -> Iterator[Conditions]:
         """Every combination."""
         return (Conditions(*choice) for choice in product(self.devices, self.dtypes, self.sizes, self.batches))
+
+
+@dataclass(frozen=True)
+class TableSettings:
+    """How the rows of a table are evaluated and timed."""
+
+    keypoints: KeypointSettings = KeypointSettings()
+    parts: PartsProtocol = PartsProtocol()
+    repeats: int = 20  # timed calls of each model, one image at a time; 0: no timing
+    seconds: float = 60.0  # of timing at most, where the number of calls would take longer (three are made anyway)
+
+    def __post_init__(self) -> None:
+        strict.check(self)
+        strict.within(self, "repeats", least=0, most=MOST_REPEATS)
+        strict.within(self, "seconds", above=0)

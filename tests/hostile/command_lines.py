@@ -90,6 +90,10 @@ class Place:
             ],
             "bench": ["bench", "-m", str(self.model), "--sizes", "56", "--batches", "1", "--repeats", "1"],
             "report": ["report", "run"],
+            "table": [
+                *("table", str(self.model), "--data", squares, "--split", "val"),
+                *("--limit", "1", "--size", "56", "--repeats", "0", "-o", "out/table"),
+            ],
             "train": ["train", "--data", squares, "-m", str(self.model), "--size", "98", "--dry-run", "-o", "out/run"],
             "info": ["info", "--json"],
         }

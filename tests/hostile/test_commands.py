@@ -45,6 +45,7 @@ NUMBERS = ("nan", "inf", "-1", "1e400", "9" * 400)
     [
         ("evaluate keypoints", "--memory"),
         ("evaluate keypoints", "--seed"),
+        ("table", "--memory"),
         ("train", "--learning-rate"),
         ("masks", "--margin"),
         ("transfer", "--threshold"),

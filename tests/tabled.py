@@ -1,0 +1,83 @@
+"""Small datasets on disk for tables of several: birds in the layout of CUB, coloured squares, animals with parts."""
+
+import shutil
+
+import numpy as np
+from dataset_trees import write_lines
+from PIL import Image
+from scipy.io import savemat
+from training_data import write_spair
+
+BIRD_PARTS = 15
+SIDE = 60
+PLACES = {"head": (5, 25, 5, 25), "leye": (10, 16, 8, 14), "reye": (10, 16, 17, 23), "torso": (25, 50, 10, 50)}
+
+
+def write_birds(root, *, count=6):
+    """Birds in the layout of CUB-200-2011, parts at random places, about a quarter of them hidden."""
+    random = np.random.default_rng(0)
+    lines = {name: [] for name in ("images", "train_test_split", "bounding_boxes", "parts/part_locs")}
+    (root / "parts").mkdir(parents=True)
+    (root / "images" / "001.bird").mkdir(parents=True)
+    for number in range(1, count + 1):
+        file = f"001.bird/{number}.jpg"
+        noise = Image.fromarray(random.integers(0, 255, (6, 8, 3), dtype=np.uint8))
+        noise.resize((80, 60), Image.Resampling.BICUBIC).save(root / "images" / file)
+        lines["images"].append(f"{number} {file}")
+        lines["train_test_split"].append(f"{number} 0")
+        lines["bounding_boxes"].append(f"{number} 5.0 5.0 60.0 50.0")
+        for part in range(1, BIRD_PARTS + 1):
+            seen = int(random.random() < 0.75)
+            x, y = (random.integers(0, 80), random.integers(0, 60)) if seen else (0, 0)
+            lines["parts/part_locs"].append(f"{number} {part} {float(x)} {float(y)} {seen}")
+    for name, text in lines.items():
+        write_lines(root / f"{name}.txt", text)
+    return root
+
+
+def write_squares(root, *, pairs=3):
+    """Coloured squares in the layout of SPair-71k, with a test split."""
+    write_spair(root, train=1, val=pairs)
+    shutil.copy(root / "Layout" / "large" / "val.txt", root / "Layout" / "large" / "test.txt")
+    return root
+
+
+def write_animals(root, *, train=3, test=2, photographs=()):
+    """Cats with parts in the layout of PASCAL-Part; the first test images are copies of these photographs."""
+    random = np.random.default_rng(1)
+    main = root / "VOCdevkit" / "VOC2010"
+    (main / "JPEGImages").mkdir(parents=True)
+    (root / "Parts" / "Annotations_Part").mkdir(parents=True)
+    names = [f"2009_{number:06d}" for number in range(train + test)]
+    for name in names:
+        noise = Image.fromarray(random.integers(0, 255, (6, 6, 3), dtype=np.uint8))
+        noise.resize((SIDE, SIDE), Image.Resampling.BICUBIC).save(main / "JPEGImages" / f"{name}.jpg")
+    for name, photograph in zip(names[train:], photographs, strict=False):
+        shutil.copy(photograph, main / "JPEGImages" / f"{name}.jpg")
+    for name in names:
+        _annotate(root, name)
+    write_lines(main / "ImageSets" / "Main" / "train.txt", names[:train])
+    write_lines(main / "ImageSets" / "Main" / "val.txt", names[train:])
+    return root
+
+
+def _annotate(root, name):
+    with Image.open(root / "VOCdevkit" / "VOC2010" / "JPEGImages" / f"{name}.jpg") as image:
+        size = image.size[::-1]
+
+    def mask(y0, y1, x0, x1):
+        covered = np.zeros(size, dtype=np.uint8)
+        covered[y0:y1, x0:x1] = 1
+        return covered
+
+    parts = _struct([(part, mask(*place)) for part, place in PLACES.items()], ("part_name", "mask"))
+    cat = _struct([("cat", 8, mask(5, 50, 5, 50), parts)], ("class", "class_ind", "mask", "parts"))
+    path = root / "Parts" / "Annotations_Part" / f"{name}.mat"
+    savemat(path, {"anno": _struct([(name, cat)], ("imname", "objects"))})
+
+
+def _struct(rows, fields):
+    array = np.zeros((1, len(rows)), dtype=[(field, object) for field in fields])
+    for position, row in enumerate(rows):
+        array[0, position] = row
+    return array
