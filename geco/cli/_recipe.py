@@ -46,7 +46,12 @@ def runs_of(config: TrainConfig, ablation: str | None) -> dict[str, TrainConfig]
     return {name: training.ablation(name, config) for name in ablation.split(",")}
 
 
-def sources_named(
+def sources_named(texts: Sequence[str], loader: Sequence[str], masks: Sequence[str]) -> "list[Source]":
+    """What `--data` names, with what `--loader` and `--masks` say about it."""
+    return training_sources(texts, (), loader, masks)[0]
+
+
+def training_sources(
     trained: Sequence[str], validated: Sequence[str], loader: Sequence[str], masks: Sequence[str]
 ) -> "tuple[list[Source], list[Source]]":
     """What `--data` and `--valid` name, with what `--loader` and `--masks` say about them."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from geco.cli import _outputs
-from geco.cli._recipe import configured, runs_of, sources_named
+from geco.cli._recipe import configured, runs_of, training_sources
 from geco.cli._terminal import notes, results
 from geco.system import processes
 from geco.training import ABLATIONS, PRESETS
@@ -95,7 +95,7 @@ def train(
     }
     config = configured(preset, options, model=backbone, size=size, settings=settings or ())
     runs = runs_of(config, ablation)
-    sources, only_validated = sources_named(data, valid or (), loader or (), masks or ())
+    sources, only_validated = training_sources(data, valid or (), loader or (), masks or ())
     with notes.status("reading the datasets"):
         needs_masks = any(run.needs_masks for run in runs.values())
         train_sets, valid_sets = training.load_splits(sources, needs_masks=needs_masks, tell=_tell)
