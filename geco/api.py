@@ -29,7 +29,7 @@ def load(name: str | Path | None = None, *, device: str = "auto", **options: Any
 
     `options` go to `Geco.from_pretrained`: size, dtype, and how a bare backbone is read (layer, norm).
     """
-    return Geco.from_pretrained(models.default_model() if name is None else name, device=device, **options).merge()
+    return Geco.for_inference(models.default_model() if name is None else name, device=device, **options)
 
 
 def transfer(

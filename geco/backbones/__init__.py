@@ -7,6 +7,8 @@ A plug-in is a module in this folder, or an entry point `geco.backbones` of anot
 
 and may have
 
+    load_light    `load_light(location, **options) -> Backbone | None`: the same for inference by torch alone, which
+                  starts faster; None if only `load` can
     MODEL_TYPES   what the `config.json` of a folder it can load calls its `model_type`
     DEFAULT       how a backbone without a short name is read (`Source`)
     convert       `convert(state) -> (state, config) | None`: weights in the family's original form as a Hugging Face
@@ -22,6 +24,7 @@ from geco.system import lazy
 if TYPE_CHECKING:
     from geco.backbones._contract import Backbone, FrozenBackbone, PackagedFile, Source
     from geco.backbones._folder import read_config, read_weights
+    from geco.backbones._plain import PlainBackbone, load_plain
     from geco.backbones._vit import ViT, load_encoder
 
 __all__, __getattr__, __dir__ = lazy.door(__name__)

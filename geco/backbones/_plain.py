@@ -6,7 +6,7 @@ this network, and written from it, under the names that files have.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -187,13 +187,22 @@ def _state(folder: str, layer: int) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 
 class PlainBackbone(FrozenBackbone):
-    """`PlainViT` as a backbone."""
+    """`PlainViT` as a backbone; adapters cannot be trained in it, only merged."""
 
     adaptable: Mapping[str, str] = PROJECTIONS
 
     def __init__(self, network: PlainViT, *, layer: int, norm: bool) -> None:
         super().__init__(network, dim=network.config["hidden_size"], stride=network.config["patch_size"])
         self.options = {"layer": layer, "norm": norm}
+
+    def projections(self, names: Sequence[str]) -> dict[str, nn.Linear]:
+        """The projections of these names in every block, by their names in the network."""
+        blocks = list(self.encoder.blocks)
+        return {f"blocks.{n}.{name}": getattr(block, name) for n, block in enumerate(blocks) for name in names}
+
+    def name_of(self, module: str) -> str:
+        """What a module that an adapter of transformers' network names is called here."""
+        return renamed(module)
 
     def forward(self, pixels: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b c h2 w2"]:
         """Patch tokens of normalised images whose sides are multiples of the patch."""

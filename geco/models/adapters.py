@@ -3,9 +3,10 @@
 import re
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from geco.backbones import Backbone
+from geco.backbones import Backbone, PlainBackbone
 from geco.errors import InputError
 from geco.models.settings import LoraSettings
 from geco.system import documents, tensors
@@ -46,6 +47,30 @@ def fill(encoder: Any, state: dict[str, Tensor], *, name: str, base: str) -> Non
     tensors.check_floating(state, name)
     tensors.check_finite(state, name)
     set_peft_model_state_dict(encoder, state)
+
+
+@torch.no_grad()
+def merge_into(backbone: PlainBackbone, state: dict[str, Tensor], lora: LoraSettings, *, name: str, base: str) -> None:
+    """Add an adapter, all of it and of the right shapes, to the weights it adapts: what PEFT does, without PEFT."""
+    unknown = sorted(set(lora.projections) - set(backbone.adaptable))
+    targets = backbone.projections([word for word in lora.projections if word in backbone.adaptable])
+    found: dict[tuple[str, str], Tensor] = {}
+    for key, value in state.items():
+        part = re.fullmatch(r"base_model\.model\.(.+)\.lora_([AB])\.weight", key)
+        found[(backbone.name_of(part[1]), part[2]) if part else (key, "")] = value
+    shapes = {
+        (module, side): (lora.rank, layer.in_features) if side == "A" else (layer.out_features, lora.rank)
+        for module, layer in targets.items()
+        for side in "AB"
+    }
+    wrong = unknown or sorted(" ".join(key) for key in found.keys() ^ shapes.keys())
+    wrong = wrong or sorted(" ".join(key) for key, shape in shapes.items() if tuple(found[key].shape) != shape)
+    if wrong:
+        raise InputError(f"{name} does not fit its backbone {base}: {len(wrong)} weights, first {wrong[0]}")
+    tensors.check_floating(state, name)
+    tensors.check_finite(state, name)
+    for module, layer in targets.items():
+        layer.weight += found[module, "B"].float() @ found[module, "A"].float() * (lora.alpha / lora.rank)
 
 
 def reference_lora(

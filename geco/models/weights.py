@@ -85,17 +85,24 @@ def locate(name: str) -> Place:
     )
 
 
-def load_backbone(place: Place, options: Mapping[str, Any] = {}) -> Backbone:
-    """The backbone at a place, read as the options say, else as its source does, else as its family does."""
-    load = plugins.find("backbones", place.family).load
+def load_backbone(place: Place, options: Mapping[str, Any] = {}, *, light: bool = False) -> Backbone:
+    """The backbone at a place, read as the options say, else as its source does, else as its family does.
+
+    `light` is for inference: by torch alone, where the family can do that.
+    """
+    plugin = plugins.find("backbones", place.family)
+    load = plugin.load
     known = [name for name, p in inspect.signature(load).parameters.items() if p.kind is p.KEYWORD_ONLY]
     unknown = sorted(set(options) - set(known))
     if unknown:
         raise InputError(
             f"{place.family} backbones have no option {', '.join(unknown)}; options: {', '.join(known) or 'none'}"
         )
-    with QuietTransformers():
-        backbone = load(place.location, **{**place.source.options, **options})
+    options = {**place.source.options, **options}
+    backbone = plugin.load_light(place.location, **options) if light and hasattr(plugin, "load_light") else None
+    if backbone is None:
+        with QuietTransformers():
+            backbone = load(place.location, **options)
     # A plug-in of another package may have read its weights by itself.
     tensors.check_finite(dict(backbone.encoder.named_parameters()), place.location or place.family)
     return backbone

