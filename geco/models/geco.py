@@ -56,6 +56,11 @@ class Geco(Extractor, nn.Module):
         return next(self.parameters()).device
 
     @property
+    def dtype(self) -> str:
+        """Precision of the weights, as `from_pretrained` takes it."""
+        return str(next(self.parameters()).dtype).removeprefix("torch.")
+
+    @property
     def input_size(self) -> int:
         """Side of the square the images are squashed to: the configured size, rounded to what the backbone takes."""
         return images.fit((self.config.size, self.config.size), multiple=self.backbone.multiple)[0]
@@ -118,9 +123,11 @@ class Geco(Extractor, nn.Module):
         """A model by name, folder or hub id: an adapter with its backbone, or a bare backbone.
 
         `options` say how a bare backbone is read: `layer` (counted from 1) and `norm` of a vision transformer. A size
-        that costs too much (`geco.system.cost`) is refused unless it is forced.
+        that costs too much (`geco.system.cost`) is refused unless it is forced. In a `dtype` of 16 bits weights take
+        half the memory; feature maps are float32 all the same.
         """
         place, precision = devices.choose(device), devices.dtype_named(dtype)
+        devices.check_precision(place, precision)
         options = {key: value for key, value in options.items() if value is not None}
         folder = weights.find_adapter(name)
         if folder is None:
