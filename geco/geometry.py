@@ -102,6 +102,16 @@ def resize_labels(labels: Tensor, to: Size) -> Tensor:
     return labels[..., rows[:, None], columns]
 
 
+def letterbox(size: Size, grid: Size, *, centred: bool) -> tuple[int, int, int, int]:
+    """(top, left, rows, columns) of the cells that an image of this size fills on a canvas of `grid` cells.
+
+    It keeps its shape as far as whole cells allow, so that the border can be cut off again without a remainder.
+    """
+    scale = min(grid[0] / size[0], grid[1] / size[1])
+    rows, columns = (min(most, max(1, round(side * scale))) for side, most in zip(size, grid, strict=True))
+    return ((grid[0] - rows) // 2, (grid[1] - columns) // 2, rows, columns) if centred else (0, 0, rows, columns)
+
+
 # --- views: image, mask, parts, keypoints and box move together -------------------------------------------------------
 
 

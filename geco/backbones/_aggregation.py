@@ -20,7 +20,7 @@ EXPECTED = "an aggregation head (mixing_weights, bottleneck_layers.0.0.conv1.wei
 
 def input_widths(state: Mapping[str, Tensor]) -> tuple[int, ...] | None:
     """Channels of each map that a head takes, by its state dict; None if it is no state dict of a head."""
-    widths = []
+    widths: list[int] = []
     while (weight := state.get(f"bottleneck_layers.{len(widths)}.0.conv1.weight")) is not None and weight.ndim == 4:
         widths.append(weight.shape[1])
     return tuple(widths) or None

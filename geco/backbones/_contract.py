@@ -78,10 +78,14 @@ class Source:
     packaged: PackagedFile | None = None
     options: Mapping[str, Any] = field(default_factory=dict)  # of `load`
     size: int = 518  # images are squashed to size × size
+    resize: str = "bilinear"  # how
     threshold: float = 0.3  # similarity below which its matches are "not visible"
     note: str = ""
+    licence: str = ""  # of the weights, as their authors state it; empty: not known here
+    home: str = ""  # where the public has files that geco does not fetch
 
     @property
     def origin(self) -> str:
         """Where it comes from, for people."""
-        return self.hub or (f"pip package {self.packaged.requirement}" if self.packaged else "the package itself")
+        packaged = f"pip package {self.packaged.requirement}" if self.packaged else ""
+        return self.hub or packaged or self.home or "the package itself"

@@ -145,7 +145,8 @@ class Geco(Extractor, nn.Module):
     def _bare(cls, name: str, *, size: int | None, options: dict[str, Any]) -> "Geco":
         place = weights.locate(name)
         size = place.source.size if size is None else size
-        config = EncoderConfig(name, size=size, threshold=place.source.threshold, lora=None)
+        source = place.source
+        config = EncoderConfig(name, size=size, resize=source.resize, threshold=source.threshold, lora=None)
         return cls(weights.load_backbone(place, options), config, name=Path(name).name, note=place.note)
 
     @classmethod

@@ -2,10 +2,15 @@
 
 import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from geco.errors import FileError
+
+_OFFLINE: ContextVar[bool] = ContextVar("offline", default=False)
 
 
 class HubError(FileError):
@@ -25,12 +30,22 @@ def fetch(repository: str, files: list[str]) -> Path:
             return folder
     except OSError:  # not in the cache
         pass
-    if not is_reachable():
+    if _OFFLINE.get() or not is_reachable():
         raise HubError(f"{repository} is not in the local hub cache, and the hub cannot be reached")
     try:
         return Path(snapshot_download(repository, allow_patterns=files))
     except OSError as error:
         raise HubError(f"{repository} could not be fetched: {_reason(error)}") from None
+
+
+@contextmanager
+def offline() -> Iterator[None]:
+    """Within it, only what is in the local cache is found."""
+    token = _OFFLINE.set(True)
+    try:
+        yield
+    finally:
+        _OFFLINE.reset(token)
 
 
 def _reason(error: OSError) -> str:
