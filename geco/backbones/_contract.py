@@ -76,6 +76,7 @@ class Source:
 
     hub: str | None = None  # repository on the model hub
     packaged: PackagedFile | None = None
+    original: str = ""  # name of the file that it is converted from, which geco does not fetch
     options: Mapping[str, Any] = field(default_factory=dict)  # of `load`
     size: int = 518  # images are squashed to size × size
     resize: str = "bilinear"  # how

@@ -15,7 +15,12 @@ from geco.system import documents, tensors
 CONFIG = "config.json"
 EXPECTED_CONFIG = "the configuration of a model in Hugging Face format"
 EXPECTED_WEIGHTS = "the weights of a model"
-WEIGHTS = ("model.safetensors", "pytorch_model.bin")  # the first that is there is read
+WEIGHTS = (  # the first that is there is read; diffusers has names of its own
+    "model.safetensors",
+    "pytorch_model.bin",
+    "diffusion_pytorch_model.safetensors",
+    "diffusion_pytorch_model.bin",
+)
 CODE = ("auto_map", "custom_pipelines")  # keys of a configuration that name code to be run
 COMPRESSED = ("quantization_config", "compression_config")  # … and weights that are not plain numbers
 POSITIVE = {  # whole numbers of a configuration, and the largest that is no mistake
@@ -34,7 +39,10 @@ BLOCK = re.compile(r"(^|\.)layers?\.\d+\.")
 
 
 def read_config(folder: str | Path) -> dict[str, Any]:
-    """The configuration in a model folder; one that asks for code to be run is refused."""
+    """The configuration in a model folder; one that asks for code to be run is refused.
+
+    Its `model_type` is always there: where diffusers wrote it, the `_class_name`.
+    """
     path = Path(folder) / CONFIG
     values = documents.read(path, expected=EXPECTED_CONFIG)
     for key in CODE:
@@ -43,10 +51,10 @@ def read_config(folder: str | Path) -> dict[str, Any]:
     for key in COMPRESSED:
         if values.get(key):
             raise InputError(f"{path}: {key}: expected plain weights, got compressed ones; use the original model")
-    kind = values.get("model_type")
+    kind = values.get("model_type", values.get("_class_name"))
     if not isinstance(kind, str):
         raise InputError(f"{path}: model_type: expected text, got {documents.shown(kind)}")
-    return values
+    return {**values, "model_type": kind}
 
 
 def checked_settings(values: dict[str, Any], names: set[str], path: str) -> dict[str, Any]:
@@ -96,7 +104,9 @@ def read_weights(folder: str | Path) -> dict[str, Tensor]:
             state |= tensors.read_state(path, expected=EXPECTED_WEIGHTS)
         tensors.check_floating(state, str(folder))
         return state
-    raise MissingFileError(f"{folder} has no {' or '.join(WEIGHTS)}; expected {EXPECTED_WEIGHTS} beside its {CONFIG}")
+    raise MissingFileError(
+        f"{folder} has no {' or '.join(WEIGHTS[:2])}; expected {EXPECTED_WEIGHTS} beside its {CONFIG}"
+    )
 
 
 def _shards(index: Path) -> list[Path]:

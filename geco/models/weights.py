@@ -7,6 +7,7 @@ weights are written once, as safetensors, into the user's cache (`GECO_CACHE`, o
 import importlib.util
 import inspect
 from collections.abc import Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from geco.backbones import MANIFEST, Backbone, Source, read_config, read_manifest, unwrapped
 from geco.errors import DISTRIBUTION, FileError, GecoError, InputError
-from geco.models import cache, hub, packages, places
+from geco.models import cache, hub, originals, packages, places
 from geco.models.cache import cache_folder
 from geco.models.names import as_path, checked_name, looks_like_hub_id
 from geco.models.places import Place
@@ -106,6 +107,8 @@ def is_available(name: str) -> bool:
     if source.packaged is not None:
         cached = (cache_folder() / name / cache.CHECKSUMS).is_file()
         return cached or importlib.util.find_spec(source.packaged.package) is not None
+    if source.original:
+        return originals.is_there(source)
     if source.hub is None:
         return True
     from huggingface_hub import try_to_load_from_cache
@@ -139,6 +142,8 @@ def _named(name: str, family: str, source: Source) -> Place:
     if source.packaged is not None:
         folder = packages.converted(name, source.packaged, note=source.note, ways_out=WAYS_OUT)
         return Place(family, str(folder), source, source.note)
+    if source.original:
+        return replace(_located(str(originals.find(name, source))), source=source, note=source.note)
     if source.hub is not None:
         return Place(family, str(_on_hub(source.hub)), source, source.note or f"from the model hub, {source.hub}")
     return Place(family, "", source, source.note)

@@ -1,0 +1,78 @@
+"""What the backbones from diffusion models share: the library, noise, and weights that are checked and put in place.
+
+diffusers takes seconds to import and comes with an extra, so it is imported here, when a network is made.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from geco.errors import InputError, MissingPackageError
+
+STEPS = 1000  # of noise, in every model that is read here
+
+
+def library(what: str) -> Any:
+    """The package diffusers; `what` needs it."""
+    try:
+        import diffusers
+    except ImportError:
+        raise MissingPackageError.of_extra("diffusion", "diffusers", what=what) from None
+    return diffusers
+
+
+# --- noise ------------------------------------------------------------------------------------------------------------
+
+
+def linear_betas(first: float, last: float) -> Float[Tensor, "t"]:
+    """Variances of the steps, evenly spaced (Ho et al. 2020)."""
+    return torch.linspace(first, last, STEPS, dtype=torch.float64)
+
+
+def scaled_linear_betas(first: float, last: float) -> Float[Tensor, "t"]:
+    """Variances of the steps whose roots are evenly spaced, as in Stable Diffusion."""
+    return torch.linspace(first**0.5, last**0.5, STEPS, dtype=torch.float64).square()
+
+
+def noise(shape: tuple[int, ...], *, seed: int) -> Float[Tensor, "..."]:
+    """Standard normal numbers, the same for a shape and a seed on every device."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def noisy(
+    x: Float[Tensor, "b c h w"], noise: Float[Tensor, "c h w"], betas: Float[Tensor, "t"], t: int
+) -> Float[Tensor, "b c h w"]:
+    """x_t = √ᾱ_t x + √(1 − ᾱ_t) ε, every image of the batch with the same ε; ᾱ_t = ∏ (1 − β_s), s ≤ t."""
+    share = float((1 - betas[: t + 1]).prod())
+    return share**0.5 * x + (1 - share) ** 0.5 * noise.to(x)
+
+
+# --- weights ----------------------------------------------------------------------------------------------------------
+
+
+def fill(network: nn.Module, state: Mapping[str, Tensor], *, known: Collection[str] = (), name: str) -> nn.Module:
+    """The network, made on the meta device, with weights in float32: all that it has, of the right shapes.
+
+    Weights it does not have are left out if they are `known`, as those of a part that was cut off are.
+    """
+    wanted = network.state_dict()
+    kind = type(network).__name__
+    missing = [key for key in wanted if key not in state]
+    if missing:
+        raise InputError(f"{name} does not hold a complete {kind}: {len(missing)} weights missing, first {missing[0]}")
+    foreign = [key for key in state if key not in wanted and key not in known]
+    if foreign:
+        raise InputError(f"{name} holds {len(foreign)} weights that no {kind} of this kind has, first {foreign[0]}")
+    check_shapes(wanted, state, name=name)
+    network.load_state_dict({key: state[key].to(torch.float32) for key in wanted}, assign=True)
+    return network.eval().requires_grad_(False)
+
+
+def check_shapes(wanted: Mapping[str, Tensor], state: Mapping[str, Tensor], *, name: str) -> None:
+    """Refuse weights that have another shape than those of the same name in a network."""
+    for key, value in wanted.items():
+        if state[key].shape != value.shape:
+            raise InputError(f"{name}: {key} has shape {tuple(state[key].shape)}, expected {tuple(value.shape)}")
