@@ -40,6 +40,7 @@ class ViT(FrozenBackbone):
         norm: bool = True,
         prefix_tokens: int,
         arguments: Mapping[str, Any] = {},
+        adaptable: Mapping[str, str] = PROJECTIONS,
     ) -> None:
         owner, blocks = _blocks(encoder)
         layer = _checked_layer(layer, len(blocks))
@@ -48,9 +49,10 @@ class ViT(FrozenBackbone):
         setattr(owner, "layer" if hasattr(owner, "layer") else "layers", blocks[:layer])
         encoder.config.num_hidden_layers = layer
         if not norm:
-            encoder.layernorm = _Bypassed(encoder.layernorm)
+            final = "layernorm" if hasattr(encoder, "layernorm") else "norm"
+            setattr(encoder, final, _Bypassed(getattr(encoder, final)))
         super().__init__(encoder, dim=encoder.config.hidden_size, stride=encoder.config.patch_size)
-        self.options = {"layer": layer, "norm": norm}
+        self.options, self.adaptable = {"layer": layer, "norm": norm}, adaptable
         self._prefix_tokens, self._arguments = prefix_tokens, dict(arguments)
 
     def forward(self, pixels: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b c h2 w2"]:
@@ -85,7 +87,7 @@ class _Bypassed(nn.LayerNorm):
 
 def _blocks(encoder: Any) -> tuple[Any, nn.ModuleList]:
     """The module that owns the list of transformer blocks, and that list."""
-    owner = encoder.encoder if hasattr(encoder, "encoder") else encoder
+    owner = next((getattr(encoder, name) for name in ("encoder", "model") if hasattr(encoder, name)), encoder)
     return owner, owner.layer if hasattr(owner, "layer") else owner.layers
 
 

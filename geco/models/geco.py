@@ -147,7 +147,7 @@ class Geco(Extractor, nn.Module):
         size = place.source.size if size is None else size
         source = place.source
         config = EncoderConfig(name, size=size, resize=source.resize, threshold=source.threshold, lora=None)
-        return cls(weights.load_backbone(place, options), config, name=Path(name).name, note=place.note)
+        return cls(weights.load_backbone(place, options), config, name=Path(name).name, note=place.about)
 
     @classmethod
     def _adapted(cls, folder: Path, *, name: str, size: int | None) -> "Geco":
@@ -155,7 +155,7 @@ class Geco(Extractor, nn.Module):
         config = config if size is None else replace(config, size=size)
         place = weights.locate(str(folder) if config.backbone == "." else config.backbone)
         backbone = weights.load_backbone(place, config.options)
-        model = cls(backbone, config, name=Path(name).name, note=place.note)
+        model = cls(backbone, config, name=Path(name).name, note=place.about)
         if config.lora is not None:
             model.load_adapter(folder)
         return model
@@ -168,7 +168,7 @@ class Geco(Extractor, nn.Module):
         place = weights.locate(backbone)
         lora = LoraSettings(rank=rank, alpha=float(rank))
         config = EncoderConfig(backbone=backbone, size=place.source.size, lora=lora)
-        model = cls(weights.load_backbone(place), config, name=Path(checkpoint).stem, note=place.note)
+        model = cls(weights.load_backbone(place), config, name=Path(checkpoint).stem, note=place.about)
         blocks = int(model.config.options.get("layer", 0))
         if 2 * blocks != len(matrices):
             raise InputError(f"{checkpoint} adapts {len(matrices) // 2} blocks, {backbone} has {blocks}")

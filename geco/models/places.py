@@ -24,6 +24,12 @@ class Place:
     parts: Mapping[str, str] = field(default_factory=dict)  # of one that is put together: part → folder or file
     given: Mapping[str, str] = field(default_factory=dict)  # … and as what each was given: name, hub id or path
 
+    @property
+    def about(self) -> str:
+        """The note with the licence, for people: what is printed when it is loaded, and stands in cards."""
+        licence = f"licence: {self.source.licence}" if self.source.licence else ""
+        return "; ".join(text for text in (self.note, licence) if text)
+
 
 Locate = Callable[[str], Place]
 

@@ -130,6 +130,8 @@ def test_info_lists_versions_device_and_models(invoke):
     facts = json.loads(invoke("info", "--json").stdout)
     assert facts["versions"]["torch"] == torch.__version__
     assert "dinov2-base" in [model["name"] for model in facts["models"]]
+    licences = {model["name"]: model["licence"] for model in facts["models"]}
+    assert (licences["dino-vitb8"], licences["focus-small"]) == ("Apache-2.0", "MIT")
     assert "focus-small" in invoke("info").output
 
 

@@ -99,3 +99,12 @@ def test_a_head_of_another_backbone_is_refused(manifest, tmp_path):
     torch.save(head_state((48,), 32), tmp_path / "wide.pth")
     with pytest.raises(ValueError, match=r"takes features of 48 channels, .* has 24"):
         Geco.from_pretrained(manifest(parts={"head": str(tmp_path / "wide.pth")}))
+
+
+def test_licence_and_origin_are_said_and_stand_in_the_card(manifest):
+    from geco.models.cards import model_card
+
+    model = Geco.from_pretrained(manifest(), size=84)
+    for text in (model.note, model_card(model.name, model.config, note=model.note, parameters=0)):
+        assert "github.com/odunkel/DIY-SC-torchhub" in text
+        assert "licence: CC0-1.0" in text
