@@ -32,6 +32,9 @@ POSITIVE = {  # whole numbers of a configuration, and the largest that is no mis
     "patch_size": 2**10,
     "image_size": 2**14,
     "num_channels": 3,
+    "projection_dim": 2**15,
+    "vocab_size": 2**20,
+    "max_position_embeddings": 2**12,
 }
 REQUIRED = ("hidden_size", "num_hidden_layers", "num_attention_heads", "image_size", "patch_size")
 SHARES = ("hidden_dropout_prob", "attention_probs_dropout_prob", "drop_path_rate")
@@ -57,14 +60,16 @@ def read_config(folder: str | Path) -> dict[str, Any]:
     return {**values, "model_type": kind}
 
 
-def checked_settings(values: dict[str, Any], names: set[str], path: str) -> dict[str, Any]:
-    """The values of these names, which decide a vision transformer's shape, with numbers in sensible ranges."""
+def checked_settings(
+    values: dict[str, Any], names: set[str], path: str, *, required: tuple[str, ...] = REQUIRED
+) -> dict[str, Any]:
+    """The values of these names, which decide a transformer's shape, with numbers in sensible ranges."""
     settings = {name: value for name, value in values.items() if name in names and value is not None}
     for name in ("patch_size", "image_size"):  # some write both sides
         sides = settings.get(name)
         if isinstance(sides, list) and len(sides) == 2 and sides[0] == sides[1]:
             settings[name] = sides[0]
-    for name in REQUIRED:
+    for name in required:
         if name not in settings:
             raise InputError(f"{path}: expected the key {name}, which is missing")
     for name, most in POSITIVE.items():
@@ -102,6 +107,8 @@ def read_weights(folder: str | Path) -> dict[str, Tensor]:
         state: dict[str, Tensor] = {}
         for path in paths:
             state |= tensors.read_state(path, expected=EXPECTED_WEIGHTS)
+        # Older versions of transformers wrote down that positions are 0, 1, 2, …
+        state = {key: value for key, value in state.items() if not key.endswith("position_ids")}
         tensors.check_floating(state, str(folder))
         return state
     raise MissingFileError(

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from geco.backbones._contract import FrozenBackbone
-from geco.backbones._folder import BLOCK, CONFIG, checked_settings, read_config, read_weights
+from geco.backbones._folder import BLOCK, CONFIG, REQUIRED, checked_settings, read_config, read_weights
 from geco.errors import InputError
 from geco.system import documents
 
@@ -91,22 +91,34 @@ def _blocks(encoder: Any) -> tuple[Any, nn.ModuleList]:
     return owner, owner.layer if hasattr(owner, "layer") else owner.layers
 
 
-def load_encoder(kind: Any, location: str, **options: Any) -> Any:
+def load_encoder(
+    kind: Any,
+    location: str,
+    *,
+    section: str = "",
+    prefixes: tuple[str, ...] = (),
+    required: tuple[str, ...] = REQUIRED,
+    **options: Any,
+) -> Any:
     """A transformers model of the weights in a folder, all found and in place, or an error that names what is missing.
 
+    Of a folder that holds more than this model, `section` is the part of the configuration that is about it, if it has
+    parts, and `prefixes` are how its weights begin; `required` are the numbers that the configuration must have.
     transformers gets the values and the tensors, not the folder: it would run code, ask questions and follow names.
     """
     path = str(Path(location) / CONFIG)
     config_class = kind.config_class
     names = {name for name in vars(config_class).get("__annotations__", {}) if not name.startswith("_")}
     try:
-        config = config_class(**checked_settings(read_config(location), names, path))
+        values = read_config(location)
+        values = values.get(section, values) if isinstance(values.get(section, values), dict) else values
+        config = config_class(**checked_settings(values, names, path, required=required))
         _check_activation(config, path)
     except InputError:
         raise
     except Exception as error:  # each version of transformers has its own
         raise InputError(f"{path} is no configuration of a {kind.__name__}: {_gist(error)}") from None
-    state = read_weights(location)
+    state = {key: value for key, value in read_weights(location).items() if key.startswith(prefixes or "")}
     _check_shape(state, config, location)
     try:
         encoder, report = kind.from_pretrained(

@@ -8,7 +8,7 @@ from original_adm import LEVELS, attention, by_hand, empty, original, shapes
 from safetensors.torch import save_file
 
 from geco.backbones import adm
-from geco.backbones._diffusion import linear_betas, noisy
+from geco.backbones._diffusion import cut, linear_betas, noisy
 from geco.backbones.adm import conversion
 from geco.models import weights
 from geco.models.geco import Geco
@@ -56,7 +56,7 @@ def test_all_weights_of_the_published_file_find_their_place():
 
 
 def test_the_cut_network_of_the_published_size_has_a_quarter_fewer_weights():
-    network = adm.cut(conversion.network(conversion.configuration([256 * level for level in LEVELS])), block=4)
+    network = cut(conversion.network(conversion.configuration([256 * level for level in LEVELS])), block=4)
     assert round(sum(p.numel() for p in network.parameters()) / 1e6, 1) == 415.5
 
 
@@ -103,8 +103,8 @@ def test_the_cut_network_gives_what_the_whole_one_has_at_that_place(state):
     x = pictures(1)
     with torch.no_grad():
         whole(x, 101)
-        cut = adm.cut(whole, block=4)
-        assert cut(x, 101, return_dict=False)[0].equal(seen[0])
+        short = cut(whole, block=4)
+        assert short(x, 101, return_dict=False)[0].equal(seen[0])
     assert seen[0].shape == (1, 128, 2, 4)
 
 

@@ -192,7 +192,7 @@ def test_folders_of_other_kinds_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"has no config\.json"):
         weights.locate(str(tmp_path))
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
-    with pytest.raises(ValueError, match="holds a 'bert' model; expected one of .*dinov2"):
+    with pytest.raises(ValueError, match=r"holds a 'bert' model; expected one of .*dinov2"):
         weights.locate(str(tmp_path))
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from geco import checks, images
 from geco.backbones import FrozenBackbone, Source, read_config, read_weights
-from geco.backbones._diffusion import STEPS, fill, linear_betas, noise, noisy
-from geco.backbones.adm.conversion import FILE, PER_LEVEL, WIDTHS, configuration, from_original, network
+from geco.backbones._diffusion import HALF, PER_LEVEL, STEPS, cut, fill, level_of, linear_betas, noise, noisy
+from geco.backbones.adm.conversion import FILE, WIDTHS, configuration, from_original, network
 from geco.errors import InputError
 from geco.system import documents
 from geco.types import Image, Size
@@ -31,9 +31,8 @@ DEFAULT = Source(
     home=HOME,
 )
 SOURCES = {"dift-adm": DEFAULT}
-BLOCKS = len(WIDTHS) * (PER_LEVEL + 1)  # of the decoder
+BLOCKS = len(WIDTHS) * PER_LEVEL  # of the decoder
 LARGEST_WIDTH = 2**14
-HALF = (0.5, 0.5, 0.5)  # mean and deviation that bring colours from [0, 1] to [−1, 1]
 MOST_MEMBERS = 64
 convert = from_original
 
@@ -59,7 +58,7 @@ class ADM(FrozenBackbone):
     """Hidden states of a denoising network after one block of its decoder."""
 
     def __init__(self, encoder: Any, *, t: int, block: int, seed: int, ensemble: int) -> None:
-        level, upsampled = _level(block)
+        level, upsampled = level_of(block, levels=len(WIDTHS))
         widths = encoder.config.block_out_channels
         coarsest = 2 ** (len(WIDTHS) - 1)
         stride = coarsest // 2 ** (level + upsampled)
@@ -79,8 +78,8 @@ class ADM(FrozenBackbone):
             raise InputError(f"image sides must be multiples of {self.multiple}, got {height}×{width}")
         t = self.options["t"]
         members = [
-            self.encoder(noisy(pixels, noise, self._betas, t), t, return_dict=False)[0]
-            for noise in self._noise((height, width))
+            self.encoder(noisy(pixels, drawn, self._betas, t), t, return_dict=False)[0]
+            for drawn in self._noise((height, width))
         ]
         return torch.stack(members).mean(0) if len(members) > 1 else members[0]
 
@@ -91,38 +90,18 @@ class ADM(FrozenBackbone):
         return self._drawn
 
 
-def cut(unet: Any, block: int) -> Any:
-    """The network without what comes after a block of its decoder, so that its output is the block's."""
-    level, upsampled = _level(block)
-    unet.up_blocks = unet.up_blocks[: level + 1]
-    last, kept = unet.up_blocks[level], block % (PER_LEVEL + 1) + 1
-    last.resnets = last.resnets[:kept]
-    if hasattr(last, "attentions"):
-        last.attentions = last.attentions[:kept]
-    if not upsampled:
-        last.upsamplers = None
-    unet.conv_norm_out = unet.conv_act = unet.conv_out = nn.Identity()
-    return unet
-
-
-def _level(block: int) -> tuple[int, bool]:
-    """The level of the decoder that a block belongs to, from the coarsest, and whether it ends with upsampling."""
-    level, place = divmod(block, PER_LEVEL + 1)
-    return level, place == PER_LEVEL and level < len(WIDTHS) - 1
-
-
 def _checked_config(location: str) -> dict[str, Any]:
     """The configuration of an ADM of some width; other UNets are refused."""
     values: Mapping[str, Any] = read_config(location)
     widths = values.get("block_out_channels")
-    sizes = widths if isinstance(widths, list) and len(widths) == len(WIDTHS) else [None] * len(WIDTHS)
+    sizes: list[Any] = widths if isinstance(widths, list) and len(widths) == len(WIDTHS) else [None]
     for size in sizes:
         if isinstance(size, bool) or not isinstance(size, int) or not 32 <= size <= LARGEST_WIDTH or size % 32:
             raise InputError(
                 f"{location}: block_out_channels: expected {len(WIDTHS)} multiples of 32 up to {LARGEST_WIDTH}, "
                 f"got {documents.shown(widths)}"
             )
-    config = configuration(list(sizes))
+    config = configuration(sizes)
     for key, expected in config.items():
         if values.get(key, expected) != expected:
             raise InputError(
