@@ -16,11 +16,17 @@ Converted = tuple[State, dict[str, Any]]  # weights and config.json of a Hugging
 
 @runtime_checkable
 class Backbone(Protocol):
-    """A `torch.nn.Module` from prepared images to maps of features; a transformer, a UNet, or several together."""
+    """A `torch.nn.Module` from prepared images to maps of features; a transformer, a UNet, or several together.
+
+    It may also have
+      similarity           "dot" if its maps are compared by dot products instead of cosines
+      pair(first, second)  the maps of two images (`FeatureMap`) as they are compared, if each depends on the other
+      adapter              weights of a low-rank adapter that it comes with, as the reference implementation saves them
+    """
 
     encoder: Any  # the network itself: what an adapter is put into, and what is saved
     dim: int  # channels of a map
-    stride: int  # pixels of the input per cell of the map
+    stride: int  # pixels of the input per cell of the map; per token, where a head makes the map finer than that
     multiple: int  # the input's sides must be multiples of it
     adaptable: Mapping[str, str]  # our word for a projection → its module's name inside `encoder`; may be empty
     options: Mapping[str, Any]  # how it is read; with the weights, all that decides its features
