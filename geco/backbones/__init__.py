@@ -8,7 +8,7 @@ A plug-in is a module in this folder, or an entry point `geco.backbones` of anot
 and may have
 
     MODEL_TYPES   what the `config.json` of a folder it can load calls its `model_type`
-    DEFAULT       how a backbone without a short name is read (`Source`)
+    DEFAULT       how a backbone without a short name is read (`Source`, or a function of its folder that returns one)
     convert       `convert(state) -> (state, config) | None`: weights in the family's original form as a Hugging Face
                   folder; None if the keys are not those of the family
     PARTS         what a backbone of this family is put together from, by name (`Part`); `load` then gets a mapping of
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from geco.backbones._contract import Backbone, FrozenBackbone, PackagedFile, Source
     from geco.backbones._folder import read_config, read_weights
     from geco.backbones._letterbox import Letterboxed, cut, paste
-    from geco.backbones._parts import MANIFEST, Manifest, Part, kind, read_manifest, read_part, unwrapped
+    from geco.backbones._parts import MANIFEST, Manifest, Part, fill, kind, read_manifest, read_part, unwrapped
     from geco.backbones._vit import ViT, load_encoder
 
 __all__, __getattr__, __dir__ = lazy.door(__name__)

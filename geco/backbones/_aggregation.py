@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from geco.backbones._parts import fill
 from geco.errors import InputError
 
 GROUPS = 32  # of every GroupNorm
@@ -48,29 +49,15 @@ class Aggregation(nn.Module):
             raise InputError(f"{name} is no whole aggregation head: bottleneck_layers.0.0.conv3.weight is missing")
         with torch.device("meta"):
             head = cls(widths, inner=inner, dim=last.shape[0])
-        given = {key: value.float() for key, value in state.items() if key not in TRAINING_ONLY}
-        expected = {key: tuple(value.shape) for key, value in head.state_dict().items()}
-        _check(given, expected, name)
-        head.load_state_dict(given, strict=True, assign=True)
-        return head.eval().requires_grad_(False)
+        given = {key: value for key, value in state.items() if key not in TRAINING_ONLY}
+        fill(head, given, name=name, what="an aggregation head")
+        return head
 
     def forward(self, maps: Sequence[Float[Tensor, "b _ h w"]]) -> Float[Tensor, "b c h w"]:
         """The weighted sum of the bottlenecks' outputs; all maps on one grid, in the order of the branches."""
         weights = self.mixing_weights.softmax(0)
         branches = zip(weights, self.bottleneck_layers, maps, strict=True)
         return sum((weight * branch(values) for weight, branch, values in branches), start=torch.zeros(()).to(weights))
-
-
-def _check(given: Mapping[str, Tensor], expected: Mapping[str, tuple[int, ...]], name: str) -> None:
-    foreign = sorted(set(given) - set(expected))
-    missing = sorted(set(expected) - set(given))
-    if foreign:
-        raise InputError(f"{name}: an aggregation head has no {foreign[0]!r} ({len(foreign)} such keys)")
-    if missing:
-        raise InputError(f"{name} is no whole aggregation head: {len(missing)} weights are missing, first {missing[0]}")
-    for key, shape in expected.items():
-        if tuple(given[key].shape) != shape:
-            raise InputError(f"{name}: {key} has shape {tuple(given[key].shape)}, expected {shape}")
 
 
 class _Bottleneck(nn.Module):

@@ -2,22 +2,24 @@
 
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn import functional
 
 from geco import geometry, images
 from geco.backbones._contract import FrozenBackbone
 from geco.types import Image, Size
 
+BLACK = (0.0, 0.0, 0.0)
+
 
 def paste(
-    image: Image, grid: Size, *, cell: int, centred: bool = True, mode: str = "bicubic"
+    image: Image, grid: Size, *, cell: int, centred: bool = True, border: images.Colour = BLACK, mode: str = "lanczos"
 ) -> Float[Tensor, "*b 3 h2 w2"]:
-    """The image in [0, 1] on a black canvas of `grid` cells of `cell` pixels; it fills whole cells."""
+    """The image in [0, 1] on a canvas of `grid` cells of `cell` pixels, of which it fills whole ones."""
     top, left, rows, columns = geometry.letterbox((image.shape[-2], image.shape[-1]), grid, centred=centred)
     pixels = image if image.is_floating_point() else image.float() / 255
     pixels = geometry.resize_image(pixels, (rows * cell, columns * cell), mode=mode).clamp(0, 1)
-    right, bottom = grid[1] - left - columns, grid[0] - top - rows
-    return functional.pad(pixels, (left * cell, right * cell, top * cell, bottom * cell))
+    canvas = pixels.new_tensor(border)[:, None, None].repeat(*image.shape[:-3], 1, grid[0] * cell, grid[1] * cell)
+    canvas[..., top * cell : (top + rows) * cell, left * cell : (left + columns) * cell] = pixels
+    return canvas
 
 
 def cut(values: Float[Tensor, "c h w"], size: Size, *, grid: Size, centred: bool = True) -> Float[Tensor, "c h2 w2"]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torch import Tensor
+from torch.nn import Module
 
 from geco.errors import GecoError, InputError
 from geco.system import documents, plugins, tensors
@@ -80,6 +81,22 @@ def unwrapped(path: str | Path, *, expected: str) -> dict[str, Tensor]:
     values = tensors.read_torch(path, expected=expected)
     inner = [values[name] for name in WRAPPERS if isinstance(values, dict) and isinstance(values.get(name), dict)]
     return tensors.checked_state(inner[0] if inner else values, str(path))
+
+
+def fill(network: Module, state: Mapping[str, Tensor], *, name: str, what: str) -> None:
+    """Put weights into a network made on the meta device, in float32: all that it has, of the right shapes, no others.
+
+    `name` and `what` are for messages: the file, and what it should hold.
+    """
+    expected = {key: tuple(value.shape) for key, value in network.state_dict().items()}
+    for words, keys in (("has no", set(state) - set(expected)), ("needs", set(expected) - set(state))):
+        if keys:
+            raise InputError(f"{name}: {what} {words} {min(keys)!r} ({len(keys)} such keys)")
+    for key, shape in expected.items():
+        if tuple(state[key].shape) != shape:
+            raise InputError(f"{name}: {key} has shape {tuple(state[key].shape)}, expected {shape}")
+    network.load_state_dict({key: value.float() for key, value in state.items()}, assign=True)
+    network.eval().requires_grad_(False)
 
 
 def kind(state: Mapping[str, Tensor]) -> str:

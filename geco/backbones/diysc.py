@@ -15,7 +15,7 @@ HOME = "github.com/odunkel/DIY-SC-torchhub"
 SOURCES = {
     "diy-sc": Source(
         size=840,
-        resize="bicubic",  # Lanczos in the original
+        resize="lanczos",
         note=f"DIY-SC's head on DINOv2-B, from {HOME}; its code descends from GeoAware-SC, which states no licence",
         licence="CC0-1.0 (head), Apache-2.0 (DINOv2)",
         home=f"file best.pth of {HOME}",

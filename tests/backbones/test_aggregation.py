@@ -49,7 +49,7 @@ def test_files_that_are_no_whole_head_are_refused():
     wrong = {
         "is not an aggregation head": {"fc.weight": torch.zeros(1)},
         r"has no 'bottleneck_layers\.0\.1\.conv1\.weight'": {**state, "bottleneck_layers.0.1.conv1.weight": 0},
-        r"1 weights are missing, first bottleneck_layers\.1\.0\.conv2\.norm\.bias": {
+        r"needs 'bottleneck_layers\.1\.0\.conv2\.norm\.bias' \(1 such": {
             key: value for key, value in state.items() if key != "bottleneck_layers.1.0.conv2.norm.bias"
         },
         r"mixing_weights has shape \(3,\), expected \(2,\)": {**state, "mixing_weights": torch.zeros(3)},
