@@ -38,6 +38,7 @@ POSITIVE = {  # whole numbers of a configuration, and the largest that is no mis
 }
 REQUIRED = ("hidden_size", "num_hidden_layers", "num_attention_heads", "image_size", "patch_size")
 SHARES = ("hidden_dropout_prob", "attention_probs_dropout_prob", "drop_path_rate")
+COUNTER = "num_batches_tracked"  # of batch norms: the only weights that are whole numbers
 BLOCK = re.compile(r"(^|\.)layers?\.\d+\.")
 
 
@@ -109,7 +110,8 @@ def read_weights(folder: str | Path) -> dict[str, Tensor]:
             state |= tensors.read_state(path, expected=EXPECTED_WEIGHTS)
         # Older versions of transformers wrote down that positions are 0, 1, 2, …
         state = {key: value for key, value in state.items() if not key.endswith("position_ids")}
-        tensors.check_floating(state, str(folder))
+        counters = tuple(key for key in state if key.endswith(COUNTER))
+        tensors.check_floating({key: value for key, value in state.items() if key not in counters}, str(folder))
         return state
     raise MissingFileError(
         f"{folder} has no {' or '.join(WEIGHTS[:2])}; expected {EXPECTED_WEIGHTS} beside its {CONFIG}"

@@ -1,6 +1,6 @@
 """What the vision-transformer backbones share: a frozen encoder cut off after the block that is read."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ class ViT(FrozenBackbone):
     """
 
     adaptable: Mapping[str, str] = PROJECTIONS
+    adapter: Mapping[str, Tensor] | None = None
 
     def __init__(
         self,
@@ -117,24 +118,30 @@ def load_encoder(
     except InputError:
         raise
     except Exception as error:  # each version of transformers has its own
-        raise InputError(f"{path} is no configuration of a {kind.__name__}: {_gist(error)}") from None
+        raise InputError(f"{path} is no configuration of a {kind.__name__}: {gist(error)}") from None
     state = {key: value for key, value in read_weights(location).items() if key.startswith(prefixes or "")}
     _check_shape(state, config, location)
+    # The mask token is only used in pre-training; some released files leave it out.
+    return with_weights(kind, config, state, location, absent=("mask_token",), attn_implementation="sdpa", **options)
+
+
+def with_weights(
+    kind: Any, config: Any, state: Mapping[str, Tensor], location: str, *, absent: Sequence[str], **options: Any
+) -> Any:
+    """A transformers model with these weights in float32; names that hold one of `absent` may be missing."""
     try:
         encoder, report = kind.from_pretrained(
             None,
             config=config,
             state_dict=state,
             output_loading_info=True,
-            attn_implementation="sdpa",
             dtype=torch.float32,
             trust_remote_code=False,
             **options,
         )
     except (RuntimeError, ValueError, TypeError, ArithmeticError, LookupError) as error:
-        raise InputError(f"{location}: the weights do not fit {CONFIG} of a {kind.__name__}: {_gist(error)}") from None
-    # The mask token is only used in pre-training; some released files leave it out.
-    missing = sorted(key for key in report["missing_keys"] if not key.endswith("mask_token"))
+        raise InputError(f"{location}: the weights do not fit {CONFIG} of a {kind.__name__}: {gist(error)}") from None
+    missing = sorted(key for key in report["missing_keys"] if not any(name in key for name in absent))
     # Heads that come after the encoder are left out; a block must not be.
     unused = sorted(key for key in report["unexpected_keys"] if BLOCK.search(key))
     wrong = missing or sorted(str(key) for key in report["mismatched_keys"]) or unused
@@ -170,6 +177,6 @@ def _check_shape(state: Mapping[str, Tensor], config: Any, location: str) -> Non
         )
 
 
-def _gist(error: Exception) -> str:
+def gist(error: Exception) -> str:
     """A library's message in a line."""
     return " ".join(str(error).split())[:120] or type(error).__name__

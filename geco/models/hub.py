@@ -17,8 +17,10 @@ class HubError(FileError):
     """Files that cannot be had from the hub, and why."""
 
 
-def fetch(repository: str, files: list[str]) -> Path:
+def fetch(repository: str, files: list[str], *, optional: list[str] | None = None) -> Path:
     """The folder of these files of a hub repository, from the local cache if it has them.
+
+    Those that are `optional` are fetched with the others, but not for their own sake.
 
     The hub is asked only if it can be reached: its own client would retry for half a minute.
     """
@@ -33,7 +35,7 @@ def fetch(repository: str, files: list[str]) -> Path:
     if _OFFLINE.get() or not is_reachable():
         raise HubError(f"{repository} is not in the local hub cache, and the hub cannot be reached")
     try:
-        return Path(snapshot_download(repository, allow_patterns=files))
+        return Path(snapshot_download(repository, allow_patterns=[*files, *(optional or [])]))
     except OSError as error:
         raise HubError(f"{repository} could not be fetched: {_reason(error)}") from None
 

@@ -158,15 +158,15 @@ def _in_folder(folder: Path, *, note: str) -> Place:
         for model_type in getattr(plugins.find("backbones", family), "MODEL_TYPES", ())
     }
     if kind not in families:
-        known = ", ".join(sorted(families))
+        known = documents.listed(sorted(families, key=lambda name: ("dino" not in name, name)))
         raise InputError(f"{folder} holds a {documents.shown(kind)} model; expected one of {known}")
-    plugin = plugins.find("backbones", families[kind])
-    return Place(families[kind], str(folder), getattr(plugin, "DEFAULT", Source()), note)
+    default = getattr(plugins.find("backbones", families[kind]), "DEFAULT", Source())
+    return Place(families[kind], str(folder), default(str(folder)) if callable(default) else default, note)
 
 
 def _on_hub(name: str) -> Path:
     """The folder of a backbone's files on the hub."""
-    folder = hub.fetch(name, ["config.json", "model.safetensors"])
+    folder = hub.fetch(name, ["config.json", "model.safetensors"], optional=["preprocessor_config.json"])
     if not list(folder.glob("*.safetensors")):
         folder = hub.fetch(name, ["config.json", "pytorch_model.bin"])  # older repositories have nothing else
     if not (folder / "config.json").is_file():

@@ -10,6 +10,7 @@ import numpy as np
 import original_adm
 import pytest
 import torch
+from dataset_trees import write_birds
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -17,31 +18,10 @@ from geco import data, viz
 from geco.cli import build
 from geco.evaluation import keypoints, load_report
 
-PARTS = 15
-
 
 @pytest.fixture(scope="module")
 def birds(tmp_path_factory):
-    """Six birds in the layout of CUB-200-2011, parts at random places, about a quarter of them hidden."""
-    root = tmp_path_factory.mktemp("cub")
-    random = np.random.default_rng(0)
-    lines = {name: [] for name in ("images", "train_test_split", "bounding_boxes", "parts/part_locs")}
-    (root / "parts").mkdir()
-    (root / "images" / "001.bird").mkdir(parents=True)
-    for number in range(1, 7):
-        file = f"001.bird/{number}.jpg"
-        noise = Image.fromarray(random.integers(0, 255, (6, 8, 3), dtype=np.uint8))
-        noise.resize((80, 60), Image.Resampling.BICUBIC).save(root / "images" / file)
-        lines["images"].append(f"{number} {file}")
-        lines["train_test_split"].append(f"{number} 0")
-        lines["bounding_boxes"].append(f"{number} 5.0 5.0 60.0 50.0")
-        for part in range(1, PARTS + 1):
-            seen = int(random.random() < 0.75)
-            x, y = (random.integers(0, 80), random.integers(0, 60)) if seen else (0, 0)
-            lines["parts/part_locs"].append(f"{number} {part} {float(x)} {float(y)} {seen}")
-    for name, text in lines.items():
-        (root / f"{name}.txt").write_text("\n".join(text) + "\n")
-    return root
+    return write_birds(tmp_path_factory.mktemp("cub"))
 
 
 @pytest.fixture
