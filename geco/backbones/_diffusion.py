@@ -1,16 +1,15 @@
-"""What the backbones from diffusion models share: the library, noise, and weights that are checked and put in place.
+"""What the backbones from diffusion models share: the library, noise, and networks that are cut off.
 
 diffusers takes seconds to import and comes with an extra, so it is imported here, when a network is made.
 """
 
-from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from geco.errors import InputError, MissingPackageError
+from geco.errors import MissingPackageError
 
 STEPS = 1000  # of noise, in every model that is read here
 HALF = (0.5, 0.5, 0.5)  # mean and deviation that bring colours from [0, 1] to [−1, 1]
@@ -73,31 +72,3 @@ def cut(unet: Any, block: int) -> Any:
         last.upsamplers = None
     unet.conv_norm_out = unet.conv_act = unet.conv_out = nn.Identity()
     return unet
-
-
-# --- weights ----------------------------------------------------------------------------------------------------------
-
-
-def fill(network: nn.Module, state: Mapping[str, Tensor], *, known: Collection[str] = (), name: str) -> nn.Module:
-    """The network, made on the meta device, with weights in float32: all that it has, of the right shapes.
-
-    Weights it does not have are left out if they are `known`, as those of a part that was cut off are.
-    """
-    wanted = network.state_dict()
-    kind = type(network).__name__
-    missing = [key for key in wanted if key not in state]
-    if missing:
-        raise InputError(f"{name} does not hold a complete {kind}: {len(missing)} weights missing, first {missing[0]}")
-    foreign = [key for key in state if key not in wanted and key not in known]
-    if foreign:
-        raise InputError(f"{name} holds {len(foreign)} weights that no {kind} of this kind has, first {foreign[0]}")
-    check_shapes(wanted, state, name=name)
-    network.load_state_dict({key: state[key].to(torch.float32) for key in wanted}, assign=True)
-    return network.eval().requires_grad_(False)
-
-
-def check_shapes(wanted: Mapping[str, Tensor], state: Mapping[str, Tensor], *, name: str) -> None:
-    """Refuse weights that have another shape than those of the same name in a network."""
-    for key, value in wanted.items():
-        if state[key].shape != value.shape:
-            raise InputError(f"{name}: {key} has shape {tuple(state[key].shape)}, expected {tuple(value.shape)}")

@@ -7,7 +7,7 @@ The manifest is `parts.json`, whose paths are relative to it:
 A part that it does not name is the default one.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,19 +83,21 @@ def unwrapped(path: str | Path, *, expected: str) -> dict[str, Tensor]:
     return tensors.checked_state(inner[0] if inner else values, str(path))
 
 
-def fill(network: Module, state: Mapping[str, Tensor], *, name: str, what: str) -> None:
+def fill(network: Module, state: Mapping[str, Tensor], *, known: Collection[str] = (), name: str, what: str) -> None:
     """Put weights into a network made on the meta device, in float32: all that it has, of the right shapes, no others.
 
-    `name` and `what` are for messages: the file, and what it should hold.
+    Weights that are `known`, as those of a part that was cut off are, may be there and are left out. `name` and `what`
+    are for messages: the file, and what it should hold.
     """
     expected = {key: tuple(value.shape) for key, value in network.state_dict().items()}
-    for words, keys in (("has no", set(state) - set(expected)), ("needs", set(expected) - set(state))):
+    foreign = set(state) - set(expected) - set(known)
+    for words, keys in (("has no", foreign), ("needs", set(expected) - set(state))):
         if keys:
             raise InputError(f"{name}: {what} {words} {min(keys)!r} ({len(keys)} such keys)")
     for key, shape in expected.items():
         if tuple(state[key].shape) != shape:
             raise InputError(f"{name}: {key} has shape {tuple(state[key].shape)}, expected {shape}")
-    network.load_state_dict({key: value.float() for key, value in state.items()}, assign=True)
+    network.load_state_dict({key: state[key].float() for key in expected}, assign=True)
     network.eval().requires_grad_(False)
 
 

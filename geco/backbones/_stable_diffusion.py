@@ -12,8 +12,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from geco.backbones._diffusion import PER_LEVEL, cut, fill, library, scaled_linear_betas
+from geco.backbones._diffusion import PER_LEVEL, cut, library, scaled_linear_betas
 from geco.backbones._folder import read_config, read_weights
+from geco.backbones._parts import fill
 from geco.backbones._vit import load_encoder
 from geco.errors import InputError, MissingFileError
 from geco.system import documents
@@ -183,7 +184,9 @@ def _unet(folder: str, block: int, weights: Mapping[str, Tensor] | None, what: s
     with torch.device("meta"):
         whole = library(what).UNet2DConditionModel(**UNET, **options)
     known = set(whole.state_dict())
-    return fill(cut(whole, block), read_weights(folder) if weights is None else weights, known=known, name=folder)
+    unet, state = cut(whole, block), read_weights(folder) if weights is None else weights
+    fill(unet, state, known=known, name=folder, what="Stable Diffusion's UNet")
+    return unet
 
 
 def _vae(folder: str, what: str) -> Any:
@@ -195,7 +198,9 @@ def _vae(folder: str, what: str) -> Any:
         )
     known = set(vae.state_dict())
     del vae.decoder, vae.post_quant_conv
-    return fill(vae, {_renamed(key): value for key, value in read_weights(folder).items()}, known=known, name=folder)
+    state = {_renamed(key): value for key, value in read_weights(folder).items()}
+    fill(vae, state, known=known, name=folder, what="Stable Diffusion's VAE")
+    return vae
 
 
 def _renamed(key: str) -> str:

@@ -226,7 +226,7 @@ def test_a_model_that_is_not_in_the_hub_s_cache_says_so(root, tmp_path, tiny_fol
         ({"captioner": "best_856.PTH"}, r"best_856\.PTH is Geo's head .*; expected ODISE's captioner"),
         (
             {"captioner": "half.pth"},
-            r"half\.pth holds no whole ODISE's captioner: 2 weights missing, first clip_project\.l",
+            r"half\.pth: ODISE's captioner needs 'clip_project\.linear\.bias' \(2 such keys\)",
         ),
         ({"captioner": "cut.pth"}, r"cut\.pth is not ODISE's captioner: it is damaged"),
         ({"head": "narrow.pth"}, r"takes maps of \(64, 96, 96, 48\) channels, .* give \(64, 96, 96, 24\); expected a"),

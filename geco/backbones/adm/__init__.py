@@ -13,8 +13,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from geco import checks, images
-from geco.backbones import FrozenBackbone, Source, read_config, read_weights
-from geco.backbones._diffusion import HALF, PER_LEVEL, STEPS, cut, fill, level_of, linear_betas, noise, noisy
+from geco.backbones import FrozenBackbone, Source, fill, read_config, read_weights
+from geco.backbones._diffusion import HALF, PER_LEVEL, STEPS, cut, level_of, linear_betas, noise, noisy
 from geco.backbones.adm.conversion import FILE, WIDTHS, configuration, from_original, network
 from geco.errors import InputError
 from geco.system import documents
@@ -50,7 +50,8 @@ def load(location: str, *, t: int = 101, block: int = 4, seed: int = 42, ensembl
     config = _checked_config(location)
     whole = network(config)
     known = set(whole.state_dict())
-    encoder = fill(cut(whole, block), read_weights(location), known=known, name=location)
+    encoder = cut(whole, block)
+    fill(encoder, read_weights(location), known=known, name=location, what=f"an ADM up to block {block}")
     return ADM(encoder, t=t, block=block, seed=seed, ensemble=ensemble)
 
 

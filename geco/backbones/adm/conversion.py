@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from geco.backbones._contract import Converted, State
-from geco.backbones._diffusion import check_shapes, library
+from geco.backbones._diffusion import library
 from geco.errors import InputError
 
 FILE = "256x256_diffusion_uncond.pt"
@@ -51,7 +51,10 @@ def from_original(state: State) -> Converted | None:
     missing = sorted(set(wanted) - set(converted))
     if missing:  # a shortcut, which is not in every block
         raise InputError(f"lacks {len(missing)} weights of {FILE}, first {missing[0]} (in diffusers)")
-    check_shapes(wanted, converted, name="converted")
+    for key, value in wanted.items():
+        if converted[key].shape != value.shape:
+            shapes = f"{tuple(converted[key].shape)}, expected {tuple(value.shape)}"
+            raise InputError(f"{key} (in diffusers) has shape {shapes}")
     return converted, config
 
 

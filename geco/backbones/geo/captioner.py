@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from geco import images
-from geco.backbones import kind, load_encoder, unwrapped
-from geco.backbones._diffusion import fill
+from geco.backbones import fill, kind, load_encoder, unwrapped
 from geco.backbones._stable_diffusion import TOKENS
 from geco.errors import InputError
 from geco.system import tensors
@@ -70,7 +69,7 @@ def read_captioner(path: str, *, expected: str) -> dict[str, Tensor]:
     weights = {name: state[prefix + name] for name in names if prefix + name in state}
     missing = sorted(set(names) - set(weights))
     if missing:
-        raise InputError(f"{path} holds no whole {expected}: {len(missing)} weights missing, first {missing[0]}")
+        raise InputError(f"{path}: {expected} needs {missing[0]!r} ({len(missing)} such keys)")
     tensors.check_floating(weights, path)
     return weights
 
@@ -82,7 +81,7 @@ def load_captioner(weights: Mapping[str, Tensor], clip: str, *, width: int, time
     eyes = load_encoder(CLIPVisionModelWithProjection, clip, section="vision_config", prefixes=VISION)
     with torch.device("meta"):
         captioner = Captioner(embedding=eyes.config.projection_dim, tokens=TOKENS, width=width, time=time)
-    fill(captioner, weights, name=name)
+    fill(captioner, weights, name=name, what="the captioner for these networks")
     captioner.clip = eyes.eval().requires_grad_(False)
     return captioner
 
