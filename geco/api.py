@@ -43,7 +43,7 @@ def transfer(
     """Where points (x, y) of the source image lie in the target image, how sure, and whether they are visible there."""
     encoder = _encoder(model)
     settings = _settings(encoder, settings)
-    start, end = _maps(encoder, source, target)
+    start, end = matching.paired(encoder, *_maps(encoder, source, target))
     xy = as_points(points, start.size).to(start.values.device)
     return matching.transfer(start, end, xy, settings)
 
@@ -61,7 +61,7 @@ def match(
         return transfer(source, target, points, model=model, settings=settings)
     encoder = _encoder(model)
     settings = _settings(encoder, settings)
-    start, end = _maps(encoder, source, target)
+    start, end = matching.paired(encoder, *_maps(encoder, source, target))
     return matching.mutual(start, end, settings)
 
 
@@ -76,7 +76,7 @@ def heatmap(
     """Similarity of every target pixel to one point of the source image."""
     encoder = _encoder(model)
     settings = _settings(encoder, settings)
-    start, end = _maps(encoder, source, target)
+    start, end = matching.paired(encoder, *_maps(encoder, source, target))
     query = matching.queries(start, as_points([point], start.size).to(start.values.device), settings)
     scores = matching.score_maps(query, matching.prepare(end, settings))[0]
     matching.check_finite(scores)
@@ -85,7 +85,9 @@ def heatmap(
 
 def features(image: Readable, *, model: Model = None) -> FeatureMap:
     """Dense features of one image; `.unit()` for descriptors of length one."""
-    return next(iter(_encoder(model).extract_stream([image])))
+    encoder = _encoder(model)
+    matching.check_single(encoder)
+    return next(iter(encoder.extract_stream([image])))
 
 
 def label(
@@ -166,10 +168,11 @@ def match_settings(encoder: Encoder, *, threshold: float | None = None, **change
     return MatchSettings(threshold=encoder.threshold if threshold is None else threshold, **changes)
 
 
-def _maps(encoder: Encoder, *seen: Seen) -> list[FeatureMap]:
-    """Features of images, those that are not feature maps already encoded in one batch."""
-    unseen = encoder.extract_stream([image for image in seen if not isinstance(image, FeatureMap)])
-    return [image if isinstance(image, FeatureMap) else next(unseen) for image in seen]
+def _maps(encoder: Encoder, source: Seen, target: Seen) -> tuple[FeatureMap, FeatureMap]:
+    """Features of two images, those that are not feature maps already encoded in one batch."""
+    unseen = encoder.extract_stream([image for image in (source, target) if not isinstance(image, FeatureMap)])
+    start, end = (image if isinstance(image, FeatureMap) else next(unseen) for image in (source, target))
+    return start, end
 
 
 def _encoder(model: Any) -> Encoder:
@@ -183,7 +186,7 @@ def _encoder(model: Any) -> Encoder:
 def _settings(encoder: Encoder, settings: Any) -> MatchSettings:
     if settings is not None and not isinstance(settings, MatchSettings):
         raise InputError(f"settings must be MatchSettings, got {checks.shown(settings)}")
-    return match_settings(encoder) if settings is None else settings
+    return matching.suited(match_settings(encoder) if settings is None else settings, encoder)
 
 
 @lru_cache(maxsize=1)

@@ -71,12 +71,27 @@ def inside(xy: Float[Tensor, "*b 2"], *, size: Size) -> Bool[Tensor, "*b"]:
 
 
 def resize_image(image: Image, to: Size, *, mode: str = "bilinear") -> Float[Tensor, "*b 3 h2 w2"]:
-    """The image at another size (antialiased), floating point in its own range."""
+    """The image at another size (antialiased: bilinear, bicubic or lanczos), floating point in its own range.
+
+    Bicubic and lanczos may leave the range a little.
+    """
     batch = image.shape[:-3]
     pixels = image if image.is_floating_point() else image.float()
+    if mode == "lanczos":  # torch has none
+        rows, columns = (_lanczos(*sides).to(pixels) for sides in zip(pixels.shape[-2:], to, strict=True))
+        return rows @ pixels @ columns.mT
     pixels = pixels.flatten(0, -4) if batch else pixels[None]
     resized = functional.interpolate(pixels, size=to, mode=mode, antialias=True, align_corners=False)
     return resized.unflatten(0, batch) if batch else resized[0]
+
+
+def _lanczos(before: int, after: int) -> Float[Tensor, "n m"]:
+    """The weight of each pixel of a row in each one of the resized row: a sinc windowed to three lobes, as Pillow's."""
+    width = max(1.0, before / after)  # of a lobe: one pixel of the coarser row
+    centres = (torch.arange(after, dtype=torch.float64) + 0.5) * before / after
+    distance = (torch.arange(before, dtype=torch.float64) + 0.5 - centres[:, None]) / width
+    weights = torch.sinc(distance) * torch.sinc(distance / 3) * (distance.abs() < 3)
+    return (weights / weights.sum(1, keepdim=True)).float()
 
 
 def resize_labels(labels: Tensor, to: Size) -> Tensor:
@@ -85,6 +100,16 @@ def resize_labels(labels: Tensor, to: Size) -> Tensor:
     rows = ((torch.arange(to[0], device=labels.device) + 0.5) * height / to[0]).long().clamp(max=height - 1)
     columns = ((torch.arange(to[1], device=labels.device) + 0.5) * width / to[1]).long().clamp(max=width - 1)
     return labels[..., rows[:, None], columns]
+
+
+def letterbox(size: Size, grid: Size, *, centred: bool) -> tuple[int, int, int, int]:
+    """(top, left, rows, columns) of the cells that an image of this size fills on a canvas of `grid` cells.
+
+    It keeps its shape as far as whole cells allow, so that the border can be cut off again without a remainder.
+    """
+    scale = min(grid[0] / size[0], grid[1] / size[1])
+    rows, columns = (min(most, max(1, round(side * scale))) for side, most in zip(size, grid, strict=True))
+    return ((grid[0] - rows) // 2, (grid[1] - columns) // 2, rows, columns) if centred else (0, 0, rows, columns)
 
 
 # --- views: image, mask, parts, keypoints and box move together -------------------------------------------------------

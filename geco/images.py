@@ -15,6 +15,8 @@ from geco import checks, decoding, geometry
 from geco.errors import InputError
 from geco.types import Image, MaskFile, Size, View
 
+Colour = tuple[float, float, float]  # red, green, blue
+
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
@@ -163,12 +165,19 @@ def fit(size: Size, *, multiple: int, longest: int | None = None) -> Size:
     return height, width
 
 
-def prepare(image: Image, to: Size, *, mode: str = "bilinear") -> Float[Tensor, "*b 3 h2 w2"]:
-    """Encoder input: the image squashed to `to`, scaled to [0, 1] if it is 8-bit, normalised as ImageNet."""
+def prepare(
+    image: Image, to: Size, *, mode: str = "bilinear", mean: Colour = IMAGENET_MEAN, std: Colour = IMAGENET_STD
+) -> Float[Tensor, "*b 3 h2 w2"]:
+    """Encoder input: the image squashed to `to`, scaled to [0, 1] if it is 8-bit, and normalised (as ImageNet)."""
     pixels = image if image.is_floating_point() else image.float() / 255
-    pixels = geometry.resize_image(pixels, to, mode=mode).clamp(0, 1)
-    mean, std = pixels.new_tensor(IMAGENET_MEAN), pixels.new_tensor(IMAGENET_STD)
-    return (pixels - mean[:, None, None]) / std[:, None, None]
+    return normalise(geometry.resize_image(pixels, to, mode=mode).clamp(0, 1), mean=mean, std=std)
+
+
+def normalise(
+    pixels: Float[Tensor, "*b 3 h w"], *, mean: Colour = IMAGENET_MEAN, std: Colour = IMAGENET_STD
+) -> Float[Tensor, "*b 3 h w"]:
+    """Colours in [0, 1] with their mean taken off and divided by their deviation."""
+    return (pixels - pixels.new_tensor(mean)[:, None, None]) / pixels.new_tensor(std)[:, None, None]
 
 
 def _from_pillow(opened: Pillow.Image, name: str, limits: ImageLimits) -> UInt8[Tensor, "3 h w"]:

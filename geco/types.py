@@ -274,7 +274,11 @@ class Match(NamedTuple):
 
 @runtime_checkable
 class Encoder(Protocol):
-    """What makes feature maps: a model of ours, an exported engine, or anything else that has these."""
+    """What makes feature maps: a model of ours, an exported engine, or anything else that has these.
+
+    It may also have `similarity`, "dot" if its maps are compared by dot products instead of cosines, and `pair`, which
+    takes the maps of two images and returns both as they are compared (`geco.matching.paired`).
+    """
 
     name: str
 

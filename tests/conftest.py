@@ -57,3 +57,16 @@ def photo(tmp_path):
         return path
 
     return write
+
+
+@pytest.fixture(scope="session")
+def diffusion_parts(tmp_path_factory, tiny_folder):
+    """A folder with small Stable Diffusion, CLIP, ODISE and head, and the models `geo`, `geo-empty`, `cleandift`."""
+    pytest.importorskip("diffusers", reason="needs the extra diffusion")
+    import small_diffusion
+
+    root = tmp_path_factory.mktemp("diffusion")
+    for model in ("geo", "geo-empty"):
+        small_diffusion.write_geo(root, tiny_folder, model=model)
+    small_diffusion.write_cleandift(root)
+    return root

@@ -64,3 +64,27 @@ def share_on_mask(views: Iterable[View]) -> float:
 
 def names(pairs: Iterable[Pair]) -> list[tuple[str, str]]:
     return [(pair.source.name, pair.target.name) for pair in pairs]
+
+
+def write_birds(root: Path, *, count: int = 6) -> Path:
+    """Birds in the layout of CUB-200-2011, 15 parts at random places, about a quarter of them hidden."""
+    random = np.random.default_rng(0)
+    lines: dict[str, list[str]] = {
+        name: [] for name in ("images", "train_test_split", "bounding_boxes", "parts/part_locs")
+    }
+    (root / "parts").mkdir(parents=True)
+    (root / "images" / "001.bird").mkdir(parents=True)
+    for number in range(1, count + 1):
+        file = f"001.bird/{number}.jpg"
+        noise = Image.fromarray(random.integers(0, 255, (6, 8, 3), dtype=np.uint8))
+        noise.resize((80, 60), Image.Resampling.BICUBIC).save(root / "images" / file)
+        lines["images"].append(f"{number} {file}")
+        lines["train_test_split"].append(f"{number} 0")
+        lines["bounding_boxes"].append(f"{number} 5.0 5.0 60.0 50.0")
+        for part in range(1, 16):
+            seen = int(random.random() < 0.75)
+            x, y = (random.integers(0, 80), random.integers(0, 60)) if seen else (0, 0)
+            lines["parts/part_locs"].append(f"{number} {part} {float(x)} {float(y)} {seen}")
+    for name, text in lines.items():
+        (root / f"{name}.txt").write_text("\n".join(text) + "\n")
+    return root

@@ -8,31 +8,8 @@ from PIL import Image
 from scipy.io import savemat
 from training_data import write_spair
 
-BIRD_PARTS = 15
 SIDE = 60
 PLACES = {"head": (5, 25, 5, 25), "leye": (10, 16, 8, 14), "reye": (10, 16, 17, 23), "torso": (25, 50, 10, 50)}
-
-
-def write_birds(root, *, count=6):
-    """Birds in the layout of CUB-200-2011, parts at random places, about a quarter of them hidden."""
-    random = np.random.default_rng(0)
-    lines = {name: [] for name in ("images", "train_test_split", "bounding_boxes", "parts/part_locs")}
-    (root / "parts").mkdir(parents=True)
-    (root / "images" / "001.bird").mkdir(parents=True)
-    for number in range(1, count + 1):
-        file = f"001.bird/{number}.jpg"
-        noise = Image.fromarray(random.integers(0, 255, (6, 8, 3), dtype=np.uint8))
-        noise.resize((80, 60), Image.Resampling.BICUBIC).save(root / "images" / file)
-        lines["images"].append(f"{number} {file}")
-        lines["train_test_split"].append(f"{number} 0")
-        lines["bounding_boxes"].append(f"{number} 5.0 5.0 60.0 50.0")
-        for part in range(1, BIRD_PARTS + 1):
-            seen = int(random.random() < 0.75)
-            x, y = (random.integers(0, 80), random.integers(0, 60)) if seen else (0, 0)
-            lines["parts/part_locs"].append(f"{number} {part} {float(x)} {float(y)} {seen}")
-    for name, text in lines.items():
-        write_lines(root / f"{name}.txt", text)
-    return root
 
 
 def write_squares(root, *, pairs=3):

@@ -16,11 +16,17 @@ Converted = tuple[State, dict[str, Any]]  # weights and config.json of a Hugging
 
 @runtime_checkable
 class Backbone(Protocol):
-    """A `torch.nn.Module` from prepared images to maps of features; a transformer, a UNet, or several together."""
+    """A `torch.nn.Module` from prepared images to maps of features; a transformer, a UNet, or several together.
+
+    It may also have
+      similarity           "dot" if its maps are compared by dot products instead of cosines
+      pair(first, second)  the maps of two images (`FeatureMap`) as they are compared, if each depends on the other
+      adapter              weights of a low-rank adapter that it comes with, as the reference implementation saves them
+    """
 
     encoder: Any  # the network itself: what an adapter is put into, and what is saved
     dim: int  # channels of a map
-    stride: int  # pixels of the input per cell of the map
+    stride: int  # pixels of the input per cell of the map; per token, where a head makes the map finer than that
     multiple: int  # the input's sides must be multiples of it
     adaptable: Mapping[str, str]  # our word for a projection → its module's name inside `encoder`; may be empty
     options: Mapping[str, Any]  # how it is read; with the weights, all that decides its features
@@ -76,12 +82,17 @@ class Source:
 
     hub: str | None = None  # repository on the model hub
     packaged: PackagedFile | None = None
+    original: str = ""  # name of the file that it is converted from, which geco does not fetch
     options: Mapping[str, Any] = field(default_factory=dict)  # of `load`
     size: int = 518  # images are squashed to size × size
+    resize: str = "bilinear"  # how
     threshold: float = 0.3  # similarity below which its matches are "not visible"
     note: str = ""
+    licence: str = ""  # of the weights, as their authors state it; empty: not known here
+    home: str = ""  # where the public has files that geco does not fetch
 
     @property
     def origin(self) -> str:
         """Where it comes from, for people."""
-        return self.hub or (f"pip package {self.packaged.requirement}" if self.packaged else "the package itself")
+        packaged = f"pip package {self.packaged.requirement}" if self.packaged else ""
+        return self.hub or packaged or self.home or "the package itself"

@@ -15,7 +15,12 @@ from geco.system import documents, tensors
 CONFIG = "config.json"
 EXPECTED_CONFIG = "the configuration of a model in Hugging Face format"
 EXPECTED_WEIGHTS = "the weights of a model"
-WEIGHTS = ("model.safetensors", "pytorch_model.bin")  # the first that is there is read
+WEIGHTS = (  # the first that is there is read; diffusers has names of its own
+    "model.safetensors",
+    "pytorch_model.bin",
+    "diffusion_pytorch_model.safetensors",
+    "diffusion_pytorch_model.bin",
+)
 CODE = ("auto_map", "custom_pipelines")  # keys of a configuration that name code to be run
 COMPRESSED = ("quantization_config", "compression_config")  # … and weights that are not plain numbers
 POSITIVE = {  # whole numbers of a configuration, and the largest that is no mistake
@@ -27,14 +32,21 @@ POSITIVE = {  # whole numbers of a configuration, and the largest that is no mis
     "patch_size": 2**10,
     "image_size": 2**14,
     "num_channels": 3,
+    "projection_dim": 2**15,
+    "vocab_size": 2**20,
+    "max_position_embeddings": 2**12,
 }
 REQUIRED = ("hidden_size", "num_hidden_layers", "num_attention_heads", "image_size", "patch_size")
 SHARES = ("hidden_dropout_prob", "attention_probs_dropout_prob", "drop_path_rate")
+COUNTER = "num_batches_tracked"  # of batch norms: the only weights that are whole numbers
 BLOCK = re.compile(r"(^|\.)layers?\.\d+\.")
 
 
 def read_config(folder: str | Path) -> dict[str, Any]:
-    """The configuration in a model folder; one that asks for code to be run is refused."""
+    """The configuration in a model folder; one that asks for code to be run is refused.
+
+    Its `model_type` is always there: where diffusers wrote it, the `_class_name`.
+    """
     path = Path(folder) / CONFIG
     values = documents.read(path, expected=EXPECTED_CONFIG)
     for key in CODE:
@@ -43,20 +55,22 @@ def read_config(folder: str | Path) -> dict[str, Any]:
     for key in COMPRESSED:
         if values.get(key):
             raise InputError(f"{path}: {key}: expected plain weights, got compressed ones; use the original model")
-    kind = values.get("model_type")
+    kind = values.get("model_type", values.get("_class_name"))
     if not isinstance(kind, str):
         raise InputError(f"{path}: model_type: expected text, got {documents.shown(kind)}")
-    return values
+    return {**values, "model_type": kind}
 
 
-def checked_settings(values: dict[str, Any], names: set[str], path: str) -> dict[str, Any]:
-    """The values of these names, which decide a vision transformer's shape, with numbers in sensible ranges."""
+def checked_settings(
+    values: dict[str, Any], names: set[str], path: str, *, required: tuple[str, ...] = REQUIRED
+) -> dict[str, Any]:
+    """The values of these names, which decide a transformer's shape, with numbers in sensible ranges."""
     settings = {name: value for name, value in values.items() if name in names and value is not None}
     for name in ("patch_size", "image_size"):  # some write both sides
         sides = settings.get(name)
         if isinstance(sides, list) and len(sides) == 2 and sides[0] == sides[1]:
             settings[name] = sides[0]
-    for name in REQUIRED:
+    for name in required:
         if name not in settings:
             raise InputError(f"{path}: expected the key {name}, which is missing")
     for name, most in POSITIVE.items():
@@ -94,9 +108,14 @@ def read_weights(folder: str | Path) -> dict[str, Tensor]:
         state: dict[str, Tensor] = {}
         for path in paths:
             state |= tensors.read_state(path, expected=EXPECTED_WEIGHTS)
-        tensors.check_floating(state, str(folder))
+        # Older versions of transformers wrote down that positions are 0, 1, 2, …
+        state = {key: value for key, value in state.items() if not key.endswith("position_ids")}
+        counters = tuple(key for key in state if key.endswith(COUNTER))
+        tensors.check_floating({key: value for key, value in state.items() if key not in counters}, str(folder))
         return state
-    raise MissingFileError(f"{folder} has no {' or '.join(WEIGHTS)}; expected {EXPECTED_WEIGHTS} beside its {CONFIG}")
+    raise MissingFileError(
+        f"{folder} has no {' or '.join(WEIGHTS[:2])}; expected {EXPECTED_WEIGHTS} beside its {CONFIG}"
+    )
 
 
 def _shards(index: Path) -> list[Path]:

@@ -1,6 +1,6 @@
 """What the vision-transformer backbones share: a frozen encoder cut off after the block that is read."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from geco.backbones._contract import FrozenBackbone
-from geco.backbones._folder import BLOCK, CONFIG, checked_settings, read_config, read_weights
+from geco.backbones._folder import BLOCK, CONFIG, REQUIRED, checked_settings, read_config, read_weights
 from geco.errors import InputError
 from geco.system import documents
 
@@ -31,6 +31,7 @@ class ViT(FrozenBackbone):
     """
 
     adaptable: Mapping[str, str] = PROJECTIONS
+    adapter: Mapping[str, Tensor] | None = None
 
     def __init__(
         self,
@@ -40,6 +41,7 @@ class ViT(FrozenBackbone):
         norm: bool = True,
         prefix_tokens: int,
         arguments: Mapping[str, Any] = {},
+        adaptable: Mapping[str, str] = PROJECTIONS,
     ) -> None:
         owner, blocks = _blocks(encoder)
         layer = checked_layer(layer, len(blocks))
@@ -48,9 +50,10 @@ class ViT(FrozenBackbone):
         setattr(owner, "layer" if hasattr(owner, "layer") else "layers", blocks[:layer])
         encoder.config.num_hidden_layers = layer
         if not norm:
-            encoder.layernorm = _Bypassed(encoder.layernorm)
+            final = "layernorm" if hasattr(encoder, "layernorm") else "norm"
+            setattr(encoder, final, _Bypassed(getattr(encoder, final)))
         super().__init__(encoder, dim=encoder.config.hidden_size, stride=encoder.config.patch_size)
-        self.options = {"layer": layer, "norm": norm}
+        self.options, self.adaptable = {"layer": layer, "norm": norm}, adaptable
         self._prefix_tokens, self._arguments = prefix_tokens, dict(arguments)
 
     def forward(self, pixels: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b c h2 w2"]:
@@ -86,42 +89,60 @@ class _Bypassed(nn.LayerNorm):
 
 def _blocks(encoder: Any) -> tuple[Any, nn.ModuleList]:
     """The module that owns the list of transformer blocks, and that list."""
-    owner = encoder.encoder if hasattr(encoder, "encoder") else encoder
+    owner = next((getattr(encoder, name) for name in ("encoder", "model") if hasattr(encoder, name)), encoder)
     return owner, owner.layer if hasattr(owner, "layer") else owner.layers
 
 
-def load_encoder(kind: Any, location: str, **options: Any) -> Any:
+def load_encoder(
+    kind: Any,
+    location: str,
+    *,
+    section: str = "",
+    prefixes: tuple[str, ...] = (),
+    required: tuple[str, ...] = REQUIRED,
+    **options: Any,
+) -> Any:
     """A transformers model of the weights in a folder, all found and in place, or an error that names what is missing.
 
+    Of a folder that holds more than this model, `section` is the part of the configuration that is about it, if it has
+    parts, and `prefixes` are how its weights begin; `required` are the numbers that the configuration must have.
     transformers gets the values and the tensors, not the folder: it would run code, ask questions and follow names.
     """
     path = str(Path(location) / CONFIG)
     config_class = kind.config_class
     names = {name for name in vars(config_class).get("__annotations__", {}) if not name.startswith("_")}
     try:
-        config = config_class(**checked_settings(read_config(location), names, path))
+        values = read_config(location)
+        values = values.get(section, values) if isinstance(values.get(section, values), dict) else values
+        config = config_class(**checked_settings(values, names, path, required=required))
         _check_activation(config, path)
     except InputError:
         raise
     except Exception as error:  # each version of transformers has its own
-        raise InputError(f"{path} is no configuration of a {kind.__name__}: {_gist(error)}") from None
-    state = read_weights(location)
+        raise InputError(f"{path} is no configuration of a {kind.__name__}: {gist(error)}") from None
+    state = {key: value for key, value in read_weights(location).items() if key.startswith(prefixes or "")}
     _check_shape(state, config, location)
+    # The mask token is only used in pre-training; some released files leave it out.
+    return with_weights(kind, config, state, location, absent=("mask_token",), attn_implementation="sdpa", **options)
+
+
+def with_weights(
+    kind: Any, config: Any, state: Mapping[str, Tensor], location: str, *, absent: Sequence[str], **options: Any
+) -> Any:
+    """A transformers model with these weights in float32; names that hold one of `absent` may be missing."""
     try:
         encoder, report = kind.from_pretrained(
             None,
             config=config,
             state_dict=state,
             output_loading_info=True,
-            attn_implementation="sdpa",
             dtype=torch.float32,
             trust_remote_code=False,
             **options,
         )
     except (RuntimeError, ValueError, TypeError, ArithmeticError, LookupError) as error:
-        raise InputError(f"{location}: the weights do not fit {CONFIG} of a {kind.__name__}: {_gist(error)}") from None
-    # The mask token is only used in pre-training; some released files leave it out.
-    missing = sorted(key for key in report["missing_keys"] if not key.endswith("mask_token"))
+        raise InputError(f"{location}: the weights do not fit {CONFIG} of a {kind.__name__}: {gist(error)}") from None
+    missing = sorted(key for key in report["missing_keys"] if not any(name in key for name in absent))
     # Heads that come after the encoder are left out; a block must not be.
     unused = sorted(key for key in report["unexpected_keys"] if BLOCK.search(key))
     wrong = missing or sorted(str(key) for key in report["mismatched_keys"]) or unused
@@ -157,6 +178,6 @@ def _check_shape(state: Mapping[str, Tensor], config: Any, location: str) -> Non
         )
 
 
-def _gist(error: Exception) -> str:
+def gist(error: Exception) -> str:
     """A library's message in a line."""
     return " ".join(str(error).split())[:120] or type(error).__name__

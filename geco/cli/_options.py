@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -35,6 +35,7 @@ InputSize = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Encode at a size whose cost is refused otherwise.")]
 Device = Annotated[str, typer.Option("--device", "--devices", help="auto, cpu, cuda, cuda:N or mps.")]
+Dtype = Annotated[Literal["float32", "float16", "bfloat16"], typer.Option("--dtype", help="Precision of the weights.")]
 Threshold = Annotated[
     float | None,
     typer.Option(
@@ -55,7 +56,8 @@ def load_model(name: str | None, *, size: int | None = None, device: str = "auto
         model = api.load(name, size=size, device=device, **options)
     kind = "adapter" if model.adapted else "bare backbone"
     facts = [kind, *(f"{key} {value}" for key, value in model.config.options.items())]
-    notes.print(f"{model.name} ({', '.join(facts)}, {model.input_size} px, {model.device})", style="dim")
+    facts += [f"{model.input_size} px", str(model.device), *([dtype] if (dtype := model.dtype) != "float32" else [])]
+    notes.print(f"{model.name} ({', '.join(facts)})", style="dim")
     if model.note:
         notes.print(model.note, style="dim")
     return model

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from geco.cli import _outputs, _reports
-from geco.cli._options import Device, InputSize, load_model
+from geco.cli._options import Device, Dtype, InputSize, load_model
 from geco.cli._progress import progress_bars
 from geco.errors import InputError
 from geco.evaluation.settings import PoseProtocol, SurfaceProtocol
@@ -42,6 +42,7 @@ def pose(
     seed: Annotated[int, typer.Option(help="Of views, test images and bootstrap.")] = POSE.seed,
     out: Out = None,
     device: Device = "auto",
+    dtype: Dtype = "float32",
     as_json: Json = False,
 ) -> None:
     """2D–3D matching and pose as in the paper: geodesic and rotation errors on novel images of decorated meshes.
@@ -64,7 +65,7 @@ def pose(
     decorated, others = [room.load_mesh(path) for path in meshes], [room.load_mesh(path) for path in on or ()]
     reports: list[Report] = []
     for name in _names(model):
-        encoder = load_model(name, size=size, device=device)
+        encoder = load_model(name, size=size, device=device, dtype=dtype)
         with progress_bars() as progress:
             report, trials = evaluation.pose.run(
                 encoder, decorated, protocol, others=others, label=encoder.name, progress=progress
@@ -92,6 +93,7 @@ def surface(
     size: InputSize = None,
     out: Out = None,
     device: Device = "auto",
+    dtype: Dtype = "float32",
     as_json: Json = False,
 ) -> None:
     """Keypoints of photographs on a rendered mesh: how far along it they land, and on which side.
@@ -110,7 +112,7 @@ def surface(
     loaded = room.load_mesh(mesh)
     reports: list[Report] = []
     for name in _names(model):
-        encoder = load_model(name, size=size, device=device)
+        encoder = load_model(name, size=size, device=device, dtype=dtype)
         with progress_bars() as progress:
             report = evaluation.surface.run(
                 encoder,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from geco.cli import _outputs, _reports
-from geco.cli._options import Device, Force, load_model
+from geco.cli._options import Device, Dtype, Force, load_model
 from geco.cli._pose_reports import pose, surface
 from geco.cli._progress import progress_bars
 from geco.errors import InputError
@@ -85,6 +85,7 @@ def keypoints(
     memory: Annotated[float, typer.Option(help="GB of feature maps in memory.")] = KEYPOINTS.memory / GIGA,
     seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = KEYPOINTS.seed,
     device: Device = "auto",
+    dtype: Dtype = "float32",
     as_json: Json = False,
 ) -> None:
     """PCK and PGCK with intervals, per category; how often hidden points are sent to their twin.
@@ -118,7 +119,7 @@ def keypoints(
     alone = len(variants) == 1
     reports: list[Report] = []
     for name, layer, size in variants:
-        encoder = load_model(name, layer=layer, norm=norm, size=size, force=force, device=device)
+        encoder = load_model(name, layer=layer, norm=norm, size=size, force=force, device=device, dtype=dtype)
         protocols = [protocol.visible_above(encoder.threshold) for protocol in named]
         label = _label(encoder, layer, size, taken={report.label for report in reports})
         folder = out if out is None or alone else out / label
@@ -166,7 +167,8 @@ def _label(model: "Geco", layer: int | None, size: int | None, *, taken: set[str
 def _about(model: "Geco") -> dict[str, Any]:
     """What the report says of the model; its options stand beside the other settings, as in release 0.1."""
     config = asdict(model.config)
-    return {"name": model.name, "fingerprint": model.fingerprint(), **config.pop("options"), **config}
+    known = {"name": model.name, "fingerprint": model.fingerprint(), "dtype": model.dtype}
+    return {**known, **config.pop("options"), **config}
 
 
 def _together(reports: "list[Report]", *, compare: bool, out: Path | None, as_json: bool) -> None:
@@ -204,6 +206,7 @@ def parts(
     limit: Limit = None,
     settings: Set = None,
     device: Device = "auto",
+    dtype: Dtype = "float32",
     as_json: Json = False,
 ) -> None:
     """Part labels by nearest centroid: mIoU, accuracy, and both among left/right parts only.
@@ -222,7 +225,7 @@ def parts(
     )
     splits = (data.load(dataset, root, split, settings or (), limit=limit) for split in ("train", "test"))
     train, test = (_part_views(split, dataset) for split in splits)
-    encoder = load_model(model, device=device)
+    encoder = load_model(model, device=device, dtype=dtype)
     with progress_bars() as progress:
         report = evaluation.parts.run(
             encoder, train, test, protocol, label=encoder.name, data=dataset, progress=progress

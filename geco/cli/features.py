@@ -29,18 +29,20 @@ def write_features(
     size: options.InputSize = None,
     force: options.Force = False,
     device: options.Device = "auto",
+    dtype: options.Dtype = "float32",
 ) -> None:
     """Write the dense features of a photograph as safetensors: `features` (channels, rows, columns).
 
     Example: [b]geco features lion.jpg -o lion.safetensors[/b]
     """
-    from geco import extraction, images
+    from geco import extraction, images, matching
 
     path = output or image.with_suffix(FEATURES[0])
     path = path / image.with_suffix(FEATURES[0]).name if path.is_dir() else path
     path = _outputs.file(path, endings=FEATURES, inputs=[image])
     picture = images.read(image)
-    encoder = options.load_model(model, layer=layer, size=size, force=force, device=device)
+    encoder = options.load_model(model, layer=layer, size=size, force=force, device=device, dtype=dtype)
+    matching.check_single(encoder)
     with options.timed("encoding the image"):
         features = encoder.extract(picture)
     features = features.unit() if unit else features

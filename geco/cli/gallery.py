@@ -24,6 +24,7 @@ def draw_gallery(
     size: options.InputSize = None,
     threshold: options.Threshold = None,
     device: options.Device = "auto",
+    dtype: options.Dtype = "float32",
 ) -> None:
     """Draw a tour on four animal photographs: transfers, matches, heat maps, components, and a hidden point.
 
@@ -36,11 +37,11 @@ def draw_gallery(
 
     _outputs.folder(output)
     gallery.find_photographs()  # before anything is loaded: a missing package costs no waiting
-    encoder = options.load_model(model, layer=layer, size=size, device=device)
+    encoder = options.load_model(model, layer=layer, size=size, device=device, dtype=dtype)
     backbone = None
     if encoder.adapted:
         config = encoder.config
-        backbone = options.load_model(config.backbone, size=config.size, device=device, **config.options)
+        backbone = options.load_model(config.backbone, size=config.size, device=device, dtype=dtype, **config.options)
     with progress_bars() as progress:
         page = gallery.draw(encoder, output, threshold=threshold, backbone=backbone, progress=progress)
     count = len(list(output.glob("*.png")))

@@ -23,7 +23,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def info(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Show versions, the device that would be used, and the models that can be loaded.
+    """Show versions, the device that would be used, and the models that can be loaded, with their licences.
 
     Example: [b]geco info[/b]
     """
@@ -36,9 +36,10 @@ def info(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = 
     about = Table(title="geco", show_header=False, title_justify="left")
     for name, value in {**facts["versions"], "device": facts["device"], "cache": facts["cache"]}.items():
         about.add_row(name, str(value or "not installed"))
-    models = Table("model", "where it comes from", "available", title="models", title_justify="left")
+    models = Table("model", "where it comes from", "licence", "available", title="models", title_justify="left")
     for model in facts["models"]:
-        models.add_row(model["name"], model["origin"], "yes" if model["available"] else "no")
+        known = model["licence"] or "not known here"
+        models.add_row(model["name"], model["origin"], known, "yes" if model["available"] else "no")
     console.print(about)
     console.print(models)
     console.print(f"default: {facts['default']}")
@@ -49,9 +50,17 @@ def _facts() -> dict[str, Any]:
     from geco.system import devices
 
     versions = {"geco": __version__, "python": platform.python_version(), **{p: _version(p) for p in PACKAGES}}
-    adapters = [{"name": name, "origin": "packaged adapter", "available": True} for name in models.packaged()]
+    adapters = [
+        {"name": name, "origin": "packaged adapter", "licence": "Apache-2.0", "available": True}
+        for name in models.packaged()
+    ]
     backbones = [
-        {"name": name, "origin": source.origin, "available": models.is_available(name)}
+        {
+            "name": name,
+            "origin": source.origin,
+            "licence": source.licence,
+            "available": models.is_available(name),
+        }
         for name, (_, source) in models.sources().items()
     ]
     return {

@@ -48,6 +48,7 @@ def match(
     force: options.Force = False,
     threshold: options.Threshold = None,
     device: options.Device = "auto",
+    dtype: options.Dtype = "float32",
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
@@ -60,7 +61,7 @@ def match(
     _choose(as_json, as_csv)
     output = _outputs.picture(output, name="match.png", inputs=(source, target))
     pictures = _read(source, target)
-    encoder, maps = _encode(pictures, model=model, layer=layer, size=size, force=force, device=device)
+    encoder, maps = _encode(pictures, model=model, layer=layer, size=size, force=force, device=device, dtype=dtype)
     settings = api.match_settings(encoder, threshold=threshold)
     matches = api.match(*maps, model=encoder, settings=settings)
     figure = viz.draw_matches(
@@ -90,6 +91,7 @@ def transfer(
     force: options.Force = False,
     threshold: options.Threshold = None,
     device: options.Device = "auto",
+    dtype: options.Dtype = "float32",
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
@@ -105,7 +107,7 @@ def transfer(
     output = _outputs.picture(output, name="transfer.png", inputs=inputs)
     pictures = _read(source, target)
     xy = api.as_points(places, _size(pictures[0]))
-    encoder, maps = _encode(pictures, model=model, layer=layer, size=size, force=force, device=device)
+    encoder, maps = _encode(pictures, model=model, layer=layer, size=size, force=force, device=device, dtype=dtype)
     settings = api.match_settings(encoder, threshold=threshold, mode=mode)
     matches = api.transfer(*maps, xy, model=encoder, settings=settings)
     figure = viz.draw_transfer(
@@ -130,6 +132,7 @@ def heatmap(
     force: options.Force = False,
     threshold: options.Threshold = None,
     device: options.Device = "auto",
+    dtype: options.Dtype = "float32",
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
@@ -146,7 +149,7 @@ def heatmap(
     output = _outputs.picture(output, name="heatmap.png", inputs=(source, target))
     pictures = _read(source, target)
     xy = api.as_points(places, _size(pictures[0]))
-    encoder, maps = _encode(pictures, model=model, layer=layer, size=size, force=force, device=device)
+    encoder, maps = _encode(pictures, model=model, layer=layer, size=size, force=force, device=device, dtype=dtype)
     settings = api.match_settings(encoder, threshold=threshold)
     heat = api.heatmap(*maps, places[0], model=encoder, settings=settings)
     matches = api.transfer(*maps, xy, model=encoder, settings=settings)

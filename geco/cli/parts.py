@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from geco.cli import _outputs
-from geco.cli._options import Device, Force, InputSize, Layer, Model, load_model
+from geco.cli._options import Device, Dtype, Force, InputSize, Layer, Model, load_model
 from geco.cli._progress import progress_bars
 from geco.errors import InputError
 
@@ -33,6 +33,7 @@ def parts(
     size: InputSize = None,
     force: Force = False,
     device: Device = "auto",
+    dtype: Dtype = "float32",
 ) -> None:
     """Carry part labels from a few photos to new ones (nearest median feature); writes label images and pictures.
 
@@ -62,7 +63,7 @@ def parts(
     highest = max(int(part_map.max()) for part_map in known_maps)
     depth = np.uint8 if highest < 256 else np.uint16
     part_names = _names(names, highest)
-    encoder = load_model(model, layer=layer, size=size, force=force, device=device)
+    encoder = load_model(model, layer=layer, size=size, force=force, device=device, dtype=dtype)
     new_maps = api.label(zip(known, known_maps, strict=True), new, model=encoder)
     with progress_bars() as progress:
         for done, (photo, part_map, path) in enumerate(zip(new, new_maps, label_files, strict=True), 1):

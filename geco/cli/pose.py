@@ -46,6 +46,7 @@ def decorate(
     model: options.Model = None,
     size: options.InputSize = None,
     device: options.Device = "auto",
+    dtype: options.Dtype = "float32",
 ) -> None:
     """Put a feature on each vertex of a mesh: the median over the views that see it.
 
@@ -59,7 +60,7 @@ def decorate(
     posed = room.read_posed(photographs, photographs=images) if photographs else None
     for problem in room.problems(loaded):
         options.notes.print(f"[dim]{mesh.name}: {problem}[/]")
-    encoder = options.load_model(model, size=size, device=device)
+    encoder = options.load_model(model, size=size, device=device, dtype=dtype)
     with progress_bars() as progress:
         if posed is not None:
             made = room.decorate_images(encoder, loaded, posed, settings, progress=progress)
@@ -88,6 +89,7 @@ def pose(
     model: options.Model = None,
     size: options.InputSize = None,
     device: options.Device = "auto",
+    dtype: options.Dtype = "float32",
 ) -> None:
     """From where a photograph was taken, given a mesh of such an animal: R, t, f as JSON, and a picture.
 
@@ -107,7 +109,7 @@ def pose(
     settings = PoseSettings(pnp=PnpSettings(engine=engine), confidence=confidence)
     decorated = room.read_decoration(mesh) if mesh.suffix == ".safetensors" else None
     loaded = room.load_mesh(mesh) if decorated is None else None
-    encoder = options.load_model(model, size=size, device=device)
+    encoder = options.load_model(model, size=size, device=device, dtype=dtype)
     if decorated is None:
         assert loaded is not None
         decorated = _decorated(encoder, loaded, DecorateSettings(views=views, vertices=vertices, up=up))

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from geco.system import lazy
 
 if TYPE_CHECKING:
+    from geco.matching.encoders import check_single, compares_pairs, paired, suited
     from geco.matching.patches import mutual, nearest, similarity
     from geco.matching.points import transfer
     from geco.matching.scorer import Target, check_finite, prepare, queries, score_maps

@@ -12,14 +12,14 @@ from geco.types import FeatureMap, Matches
 
 def nearest(source: FeatureMap, target: FeatureMap, settings: MatchSettings = MatchSettings()) -> Matches:
     """For every patch of the source, the most similar patch of the target: centres in pixels, row-major order."""
-    cosines = similarity(source, target)
+    cosines = similarity(source, target, settings)
     score, index = cosines.max(-1)
     return _patch_matches(source, target, torch.arange(len(index), device=index.device), index, score, settings)
 
 
 def mutual(source: FeatureMap, target: FeatureMap, settings: MatchSettings = MatchSettings()) -> Matches:
     """The patches that are each other's most similar one, best first."""
-    cosines = similarity(source, target)
+    cosines = similarity(source, target, settings)
     score, forward = cosines.max(-1)
     backward = cosines.argmax(0)
     own = torch.arange(len(forward), device=forward.device)
@@ -28,9 +28,14 @@ def mutual(source: FeatureMap, target: FeatureMap, settings: MatchSettings = Mat
     return _patch_matches(source, target, rows, forward[rows], score[rows], settings)
 
 
-def similarity(source: FeatureMap, target: FeatureMap) -> Float[Tensor, "n m"]:
-    """Cosines of all source patches with all target patches, row-major."""
-    first, second = (unbatched(features).unit().values.flatten(1) for features in (source, target))
+def similarity(
+    source: FeatureMap, target: FeatureMap, settings: MatchSettings = MatchSettings()
+) -> Float[Tensor, "n m"]:
+    """Cosines (or dot products, if the settings say so) of all source patches with all target patches, row-major."""
+    maps = [unbatched(features) for features in (source, target)]
+    first, second = (
+        (features if settings.normalise == "none" else features.unit()).values.flatten(1) for features in maps
+    )
     check_alike(first, second, channels=(len(first), len(second)))
     return first.mT @ second
 

@@ -54,6 +54,8 @@ def _by_transport(
 
     The score is the share of the patch's mass that goes there.
     """
+    if settings.normalise == "none":
+        raise InputError("transport compares cosines, this model's descriptors are made for dot products; use nearest")
     if isinstance(target, Target):
         raise InputError("transport weighs both whole images; give the target's FeatureMap, not a prepared Target")
     if masks is not None and not all(bool(mask.any()) for mask in masks):

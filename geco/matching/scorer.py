@@ -38,12 +38,11 @@ class Target:
 def prepare(target: FeatureMap, settings: MatchSettings = MatchSettings()) -> Target:
     """The target ready to be asked about any number of points."""
     features = unbatched(target)
-    before = settings.normalise == "before"
-    values = features.unit().values if before else features.values
+    values = features.unit().values if settings.normalise == "before" else features.values
     height, width = features.size if settings.upsample else features.grid
     rows, row_squares, row_products = _interpolation(features.grid[0], height, like=values)
     columns, column_squares, column_products = _interpolation(features.grid[1], width, like=values)
-    if before:
+    if settings.normalise != "after":
         inverse_norm = values.new_ones(height, width)
     else:
         # ‖U(t)‖² = Σ of weights × dot products over the pairs of patches in a 2×2 cell; the weights are separable.
@@ -85,14 +84,15 @@ def _interpolation(
 def queries(
     source: FeatureMap, points: Float[Tensor, "k 2"], settings: MatchSettings = MatchSettings()
 ) -> Float[Tensor, "k c"]:
-    """Unit descriptors of points of the source image: bilinear samples of its map."""
+    """Descriptors of points of the source image: bilinear samples of its map, of unit length if cosines are wanted."""
     features = unbatched(source)
     features = features.unit() if settings.normalise == "before" else features
-    return functional.normalize(geometry.sample(features.values, points, size=features.size), dim=-1)
+    samples = geometry.sample(features.values, points, size=features.size)
+    return samples if settings.normalise == "none" else functional.normalize(samples, dim=-1)
 
 
 def score_maps(queries: Float[Tensor, "k c"], target: Target) -> Float[Tensor, "k h w"]:
-    """Cosine of each query with every pixel of the upsampled target."""
+    """Cosine (or dot product, as the target was prepared) of each query with every pixel of the upsampled target."""
     grid = (target.rows.shape[1], target.columns.shape[1])
     check_alike(queries, target.patches, channels=(queries.shape[-1], target.patches.shape[-1]))
     scores = (queries @ target.patches.mT).unflatten(-1, grid)

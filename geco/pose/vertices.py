@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from geco import geometry, images
+from geco import geometry, images, matching
 from geco.errors import FileError, InputError, MissingFileError
 from geco.pose import cameras, looks
 from geco.pose.cameras import Camera
@@ -97,6 +97,7 @@ def _decorated(
     settings: DecorateSettings,
     progress: Progress,
 ) -> Decoration:
+    matching.check_single(encoder)
     maps: list[FeatureMap] = []
     for features in encoder.extract_stream(pictures, batch_size=settings.batch_size):
         maps.append(FeatureMap(features.values.cpu(), features.size))

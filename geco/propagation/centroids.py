@@ -121,6 +121,7 @@ def label_map(
 
 def encode_views(encoder: Encoder, views: Iterable[View], *, batch_size: int = 8) -> Iterator[tuple[View, FeatureMap]]:
     """The views with their images read, each with its features; `batch_size` of them are in memory at once."""
+    matching.check_single(encoder)
     remaining = iter(views)
     while group := [images.load_view(view) for view in islice(remaining, batch_size)]:
         maps = encoder.extract_stream([view.pixels for view in group], batch_size=batch_size)

@@ -14,6 +14,7 @@ from torch import Tensor
 from geco import checks, decoding
 from geco.errors import InputError
 from geco.images import ImageLimits, Readable, check_size
+from geco.matching import check_single
 from geco.propagation.centroids import Samples, collect, fit_samples, label_map
 from geco.propagation.settings import CentroidSettings
 from geco.types import Encoder, Size
@@ -33,6 +34,7 @@ def label(
 
     Background, label 0, has a centroid of its own, like part i with label i.
     """
+    check_single(encoder)
     _check_several(labelled, "labelled images")
     _check_several(pictures, "pictures")
     samples: Samples = {}

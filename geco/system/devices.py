@@ -35,6 +35,18 @@ def dtype_named(name: str | torch.dtype) -> torch.dtype:
     return dtype
 
 
+def check_precision(device: torch.device, dtype: torch.dtype) -> None:
+    """Refuse a precision that a device does not compute in: some know it only to store numbers."""
+    try:
+        x = torch.zeros(1, 2, 2, 2, device=device, dtype=dtype)
+        x = torch.nn.functional.conv2d(torch.nn.functional.group_norm(x, 1), x)
+        torch.nn.functional.scaled_dot_product_attention(x, x, x)
+        synchronise(device)
+    except (RuntimeError, NotImplementedError, TypeError):
+        name = str(dtype).removeprefix("torch.")
+        raise InputError(f"the device {device} does not compute in {name}; use dtype float32") from None
+
+
 def is_out_of_memory(error: Exception) -> bool:
     """Whether an error means that memory ran out, on whatever device."""
     words = ("not enough memory", "out of memory", "can't allocate memory", "defaultcpuallocator")

@@ -69,15 +69,19 @@ def read_state(path: str | Path, *, expected: str) -> dict[str, Tensor]:
     documents.check_file(path, expected=expected)
     if Path(path).suffix == ".safetensors":
         return read_safetensors(path, expected=expected)[0]
-    state = read_torch(path, expected=expected)
-    if not isinstance(state, dict) or not all(
-        isinstance(name, str) and isinstance(value, Tensor) for name, value in state.items()
+    return checked_state(read_torch(path, expected=expected), str(path))
+
+
+def checked_state(values: Any, name: str) -> dict[str, Tensor]:
+    """What a checkpoint holds, if it is names → tensors with finite numbers."""
+    if not isinstance(values, dict) or not all(
+        isinstance(key, str) and isinstance(value, Tensor) for key, value in values.items()
     ):
         raise InputError(
-            f"{path} must hold a state dict (names → tensors), got {documents.shown(type(state).__name__)}"
+            f"{name} must hold a state dict (names → tensors), got {documents.shown(type(values).__name__)}"
         )
-    check_finite(state, str(path))
-    return state
+    check_finite(values, name)
+    return values
 
 
 # --- what is in them --------------------------------------------------------------------------------------------------

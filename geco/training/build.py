@@ -42,7 +42,7 @@ def build(config: TrainConfig) -> Geco:
     with torch.random.fork_rng():
         torch.manual_seed(config.seed)
         backbone = models.load_backbone(place, config.encoder.options)
-        model = Geco(backbone, config.encoder, name="geco", note=place.note)
+        model = Geco(backbone, config.encoder, name="geco", note=place.about)
     _check_size(config.encoder.size, backbone.multiple)
     cost.check(config.encoder.size, stride=backbone.stride, or_else="")
     if config.start is not None:

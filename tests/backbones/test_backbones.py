@@ -10,13 +10,22 @@ from transformers import (
     Dinov2Model,
     Dinov2WithRegistersConfig,
     Dinov2WithRegistersModel,
+    DINOv3ViTConfig,
+    DINOv3ViTModel,
     ViTConfig,
     ViTModel,
 )
 
-from geco.models import weights
+from geco.models import Geco, weights
+from geco.models.settings import EncoderConfig, LoraSettings
 from geco.system import plugins
 
+KINDS = {
+    "dinov2": Dinov2Model,
+    "registers": Dinov2WithRegistersModel,
+    "dino": ViTModel,
+    "dinov3": DINOv3ViTModel,
+}
 SMALL = {"hidden_size": 24, "num_hidden_layers": 5, "num_attention_heads": 3}
 
 
@@ -31,6 +40,9 @@ def folders(tmp_path_factory):
         "dino": ViTModel(
             ViTConfig(**SMALL, image_size=32, patch_size=8, intermediate_size=48), add_pooling_layer=False
         ),
+        "dinov3": DINOv3ViTModel(
+            DINOv3ViTConfig(**SMALL, image_size=64, patch_size=16, intermediate_size=48, num_register_tokens=4)
+        ),
     }
     root = tmp_path_factory.mktemp("backbones")
     for name, model in models.items():
@@ -39,27 +51,30 @@ def folders(tmp_path_factory):
 
 
 def load(folders, name, **options):
-    return plugins.find("backbones", "dino" if name == "dino" else "dinov2").load(str(folders / name), **options)
+    family = "dinov2" if name == "registers" else name
+    return plugins.find("backbones", family if name in KINDS else "dinov2").load(str(folders / name), **options)
 
 
 def reference(folders, name, images, layer, norm):
     """transformers' own hidden states, with the final norm applied by hand or not at all."""
-    kind = {"dinov2": Dinov2Model, "registers": Dinov2WithRegistersModel, "dino": ViTModel}[name]
-    model = kind.from_pretrained(folders / name, **({"add_pooling_layer": False} if name == "dino" else {})).eval()
+    model = (
+        KINDS[name].from_pretrained(folders / name, **({"add_pooling_layer": False} if name == "dino" else {})).eval()
+    )
     options = {"interpolate_pos_encoding": True} if name == "dino" else {}
     with torch.no_grad():
         states = model(pixel_values=images, output_hidden_states=True, **options).hidden_states
-        tokens = model.layernorm(states[layer]) if norm else states[layer]
+        final = model.norm if name == "dinov3" else model.layernorm
+        tokens = final(states[layer]) if norm else states[layer]
     patch = model.config.patch_size
     tokens = tokens[:, 1 + getattr(model.config, "num_register_tokens", 0) :]
     return tokens.mT.unflatten(-1, (images.shape[-2] // patch, images.shape[-1] // patch))
 
 
-@pytest.mark.parametrize("name", ["dinov2", "registers", "dino"])
+@pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("layer", [1, 3, 5])
 @pytest.mark.parametrize("norm", [True, False])
 def test_every_layer_is_transformers_hidden_state_before_or_after_the_final_norm(folders, name, layer, norm):
-    patch = 8 if name == "dino" else 14
+    patch = {"dino": 8, "dinov3": 16}.get(name, 14)
     images = torch.randn(2, 3, 3 * patch, 5 * patch)
     backbone = load(folders, name, layer=layer, norm=norm)
     with torch.no_grad():
@@ -94,6 +109,15 @@ def test_backbones_are_frozen_and_stay_in_evaluation_mode(folders):
 
 def test_attention_is_scaled_dot_product(folders):
     assert load(folders, "dinov2").encoder.config._attn_implementation == "sdpa"
+
+
+def test_an_adapter_goes_into_dinov3(folders):
+    settings = LoraSettings(rank=2, projections=("query", "value", "fc1", "fc2"))
+    model = Geco(load(folders, "dinov3"), EncoderConfig("dinov3", size=48, lora=settings))
+    # (24 + 24) · 2 for a projection of attention, (24 + 48) · 2 for one of the MLP, in five blocks
+    assert model.trainable() == 5 * (2 * 96 + 2 * 144)
+    before = model.extract(torch.zeros(3, 40, 50, dtype=torch.uint8)).values
+    assert model.merge().extract(torch.zeros(3, 40, 50, dtype=torch.uint8)).values.allclose(before, atol=1e-5)
 
 
 def test_missing_weights_are_an_error(folders, tmp_path):

@@ -47,7 +47,8 @@ def test_the_command_line_uses_it_by_its_short_name(package, photo):
     assert match["score"] > 0.999  # the same photograph, so this colour is in it
     assert match["visible"]
     info = json.loads(run(package, MAIN, "info", "--json").stdout)
-    assert {"name": "colours", "origin": "the package itself", "available": True} in info["models"]
+    entry = {"name": "colours", "origin": "the package itself", "licence": "", "available": True}
+    assert entry in info["models"]
 
 
 def test_its_options_reach_it_and_its_fingerprint(package, photo):

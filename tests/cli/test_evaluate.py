@@ -7,10 +7,11 @@ import subprocess
 import sys
 
 import numpy as np
+import original_adm
 import pytest
 import torch
+from dataset_trees import write_birds
 from PIL import Image
-from tabled import write_birds
 from typer.testing import CliRunner
 
 from geco import data, viz
@@ -20,8 +21,7 @@ from geco.evaluation import keypoints, load_report
 
 @pytest.fixture(scope="module")
 def birds(tmp_path_factory):
-    """Six birds in the layout of CUB-200-2011, parts at random places, about a quarter of them hidden."""
-    return write_birds(tmp_path_factory.mktemp("birds") / "cub")
+    return write_birds(tmp_path_factory.mktemp("cub"))
 
 
 @pytest.fixture
@@ -93,6 +93,28 @@ def test_two_processes_of_torchrun_share_the_work_and_count_the_same(geco, birds
     assert one["counts"] == two["counts"]
     shares = [len((tmp_path / "two" / f"predictions-{i}.jsonl").read_text().splitlines()) for i in range(2)]
     assert all(shares), "each process did a part"
+
+
+@pytest.mark.parametrize("name", ["dift-adm", "geo", "geo-empty", "cleandift"])
+def test_small_baselines_of_diffusion_models_are_evaluated(geco, birds, diffusion_parts, tmp_path, monkeypatch, name):
+    """dift-adm by its short name, from the original file in the cache; the others by the folder of their manifest."""
+    monkeypatch.setenv("GECO_CACHE", str(tmp_path))
+    model, options = diffusion_parts / name, {}
+    if name == "dift-adm":
+        model, options = name, {"t": 101, "block": 4, "seed": 42, "ensemble": 1}
+        torch.save(original_adm.original(), tmp_path / "256x256_diffusion_uncond.pt")
+    words = ("evaluate", "keypoints", "cub", birds, "-m", model, "--size", 64, "--set", "n_pairs=3", "--json")
+    report = json.loads(geco(*words, "--limit", 3).stdout)
+    about = report["settings"]["model"]
+    assert (about["name"], about["size"], about["dtype"]) == (name, 64, "float32")
+    assert options.items() <= about.items()
+    assert all(0 <= measure["value"] <= 1 for measure in report["measures"] if measure["metric"] == "PCK")
+
+
+def test_a_baseline_of_several_parts_is_timed(geco, diffusion_parts):
+    words = ("bench", "-m", diffusion_parts / "geo-empty", "--batches", 2, "--size", 64, "--warmup", 1, "--repeats", 1)
+    report = json.loads(geco(*words, "--json").stdout)
+    assert [measure["unit"] for measure in report["measures"]] == ["ms", "fps"]
 
 
 def test_two_models_are_compared_and_reported_side_by_side(geco, birds, tiny_folder, tmp_path):

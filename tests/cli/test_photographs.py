@@ -113,10 +113,25 @@ def test_heatmap_and_features(invoke, two, tiny_folder, tmp_path):
     torch.testing.assert_close(values.norm(dim=0), torch.ones(8, 8))
 
 
+def test_features_in_half_precision_are_near_and_said_to_be(invoke, two, tiny_folder, tmp_path):
+    maps = {}
+    for dtype in ("float32", "bfloat16"):
+        result = invoke("features", two[0], "-m", tiny_folder, "--size", 112, "-o", "f.safetensors", "--dtype", dtype)
+        assert ("bfloat16" in result.stderr) == (dtype == "bfloat16")
+        with safe_open(tmp_path / "f.safetensors", "pt") as file:
+            maps[dtype] = file.get_tensor("features")
+    assert maps["bfloat16"].dtype == torch.float32
+    assert not maps["bfloat16"].equal(maps["float32"])
+    assert (maps["bfloat16"] - maps["float32"]).norm() < 0.05 * maps["float32"].norm()
+    assert invoke("features", two[0], "-m", tiny_folder, "--dtype", "int8").exit_code == 2
+
+
 def test_info_lists_versions_device_and_models(invoke):
     facts = json.loads(invoke("info", "--json").stdout)
     assert facts["versions"]["torch"] == torch.__version__
     assert "dinov2-base" in [model["name"] for model in facts["models"]]
+    licences = {model["name"]: model["licence"] for model in facts["models"]}
+    assert (licences["dino-vitb8"], licences["focus-small"]) == ("Apache-2.0", "MIT")
     assert "focus-small" in invoke("info").output
 
 

@@ -5,7 +5,8 @@ import json
 
 import pytest
 import torch
-from tabled import write_animals, write_birds, write_squares
+from dataset_trees import write_birds
+from tabled import write_animals, write_squares
 from training_data import tiny_vit
 
 from geco import cli

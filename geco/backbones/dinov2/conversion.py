@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from geco.backbones._contract import Converted, State
-from geco.errors import InputError
+from geco.backbones._original_vit import LAYER_SCALE, PROBES, renamed, shape
 
 HEAD_WIDTH = 64  # of every DINOv2
 
@@ -30,50 +30,26 @@ RENAMED = (
     (r"^blocks\.(\d+)\.", r"encoder.layer.\1."),
     (r"^norm\.", "layernorm."),
 )
-
-
-FUSED = re.compile(r"^blocks\.(\d+)\.attn\.qkv\.(weight|bias)$")
+PROJECTIONS = "encoder.layer.{block}.attention.attention.{projection}.{kind}"
 
 
 def from_original(state: State) -> Converted | None:
     """Weights and configuration in Hugging Face form of an original `dinov2_vit*14_pretrain.pth`; None of another."""
-    if not {"pos_embed", "patch_embed.proj.weight", "blocks.0.attn.qkv.weight", "norm.weight"} <= set(state):
+    if not PROBES | {"pos_embed", LAYER_SCALE} <= set(state):
         return None
-    converted: State = {}
-    for key, value in state.items():
-        fused = FUSED.match(key)
-        if fused:
-            block, kind = fused.groups()
-            for name, part in zip(("query", "key", "value"), value.chunk(3), strict=True):
-                converted[f"encoder.layer.{block}.attention.attention.{name}.{kind}"] = part.contiguous()
-        else:
-            converted[_renamed(key)] = value
-    return converted, _dinov2_config(state)
-
-
-def _renamed(key: str) -> str:
-    for pattern, replacement in RENAMED:
-        new, count = re.subn(pattern, replacement, key)
-        if count:
-            return new
-    raise InputError(f"an original DINOv2 state dict has no {key!r}")
+    return renamed(state, RENAMED, projections=PROJECTIONS, what="DINOv2"), _dinov2_config(state)
 
 
 def _dinov2_config(state: State) -> dict[str, Any]:
-    width, _, patch, _ = state["patch_embed.proj.weight"].shape
-    grid = math.isqrt(state["pos_embed"].shape[1] - 1)
+    given = shape(state)
     registers = state["register_tokens"].shape[1] if "register_tokens" in state else 0
-    swiglu = "blocks.0.mlp.w12.weight" in state
     config = {
         "architectures": ["Dinov2WithRegistersModel" if registers else "Dinov2Model"],
         "model_type": "dinov2_with_registers" if registers else "dinov2",
-        "hidden_size": width,
-        "num_hidden_layers": 1 + max(int(key.split(".")[1]) for key in state if key.startswith("blocks.")),
-        "num_attention_heads": max(1, width // HEAD_WIDTH),
+        **given,
+        "num_attention_heads": max(1, given["hidden_size"] // HEAD_WIDTH),
         "mlp_ratio": 4,
-        "use_swiglu_ffn": swiglu,
-        "patch_size": patch,
-        "image_size": grid * patch,
+        "use_swiglu_ffn": "blocks.0.mlp.w12.weight" in state,
     }
     return {**config, "num_register_tokens": registers} if registers else config
 

@@ -96,7 +96,8 @@ def _example(
     encoder: Encoder, pair: Pair, prediction: Prediction, query: int, way: MatchSettings, position: int
 ) -> Example:
     pictures = [images.read_view(view) for view in (pair.source, pair.target)]
-    source, target = encoder.extract_stream(pictures)
+    source, target = matching.paired(encoder, *encoder.extract_stream(pictures))
+    way = matching.suited(way, encoder)
     points, truth = pair.source.points, pair.target.points
     keypoint = int(points.visible.nonzero()[query, 0])
     twin = pair.table.twin[keypoint]

@@ -19,7 +19,7 @@ from geco.evaluation.settings import KeypointSettings, Protocol
 from geco.extraction import FeatureStore
 from geco.matching.settings import MatchSettings
 from geco.system import Processes, Progress, locks, silent
-from geco.types import Encoder, Pair, PairSequence, View
+from geco.types import Encoder, FeatureMap, Pair, PairSequence, View
 
 DEFAULTS, ALONE = KeypointSettings(), Processes()
 AHEAD = 4  # batches of images looked ahead for: encoding in full batches matters more than memory here
@@ -77,6 +77,7 @@ def predict(
     """Predictions of all pairs by their number; what the folder already holds is not computed again."""
     if processes.count > 1 and folder is None:
         raise InputError(f"{processes.count} processes need a run folder that all of them see; give one")
+    how = [matching.suited(way, encoder) for way in how]
     alone = folder is not None and processes.index == 0
     with locks.hold(folder, what="evaluation") if alone else nullcontext():  # type: ignore[arg-type]
         journal = Journal(folder, about={} if folder is None else _about(encoder, pairs, how), process=processes.index)
@@ -152,8 +153,11 @@ def _transfer(
             batch = islice(_distinct(coming), store.batch_size * AHEAD)
             store.ensure([*group.values(), *batch], total=total)
         target = store.get(pairs[indices[0]].target)
-        ready = [matching.prepare(target, way) for way in how]
-        yield {index: _predict(store, pairs[index], ready, how) for index in indices}
+        if matching.compares_pairs(store.encoder):
+            yield {index: _predict_pair(store, pairs[index], target, how) for index in indices}
+        else:
+            ready = [matching.prepare(target, way) for way in how]
+            yield {index: _predict(store.get(pairs[index].source), pairs[index], ready, how) for index in indices}
         uses.subtract(group.keys())
         for name, view in group.items():
             if not uses[name]:
@@ -170,10 +174,16 @@ def _distinct(views: Iterator[View]) -> Iterator[View]:
 
 
 @torch.inference_mode()
+def _predict_pair(store: FeatureStore, pair: Pair, target: FeatureMap, how: Sequence[MatchSettings]) -> Prediction:
+    """The prediction of a pair whose maps are made comparable first; its target is prepared for it alone."""
+    source, target = matching.paired(store.encoder, store.get(pair.source), target)
+    return _predict(source, pair, [matching.prepare(target, way) for way in how], how)
+
+
+@torch.inference_mode()
 def _predict(
-    store: FeatureStore, pair: Pair, ready: Sequence[matching.Target], how: Sequence[MatchSettings]
+    source: FeatureMap, pair: Pair, ready: Sequence[matching.Target], how: Sequence[MatchSettings]
 ) -> Prediction:
-    source = store.get(pair.source)
     points = pair.source.points
     queries = points.xy[points.visible].to(source.values.device, torch.float32)
     matches = [matching.transfer(source, target, queries, way) for target, way in zip(ready, how, strict=True)]
