@@ -159,16 +159,22 @@ def _named(name: str, family: str, source: Source) -> Place:
 def _in_folder(folder: Path, *, note: str) -> Place:
     """A folder in Hugging Face format, loaded by the plug-in that names its model type."""
     kind = read_config(folder)["model_type"]
-    families = {
-        model_type: family
-        for family in plugins.names("backbones")
-        for model_type in getattr(plugins.find("backbones", family), "MODEL_TYPES", ())
-    }
-    if kind not in families:
-        known = documents.listed(sorted(families, key=lambda name: ("dino" not in name, name)))
-        raise InputError(f"{folder} holds a {documents.shown(kind)} model; expected one of {known}")
-    default = getattr(plugins.find("backbones", families[kind]), "DEFAULT", Source())
-    return Place(families[kind], str(folder), default(str(folder)) if callable(default) else default, note)
+    family, plugin = _plugin_of(kind, folder)
+    default = getattr(plugin, "DEFAULT", Source())
+    return Place(family, str(folder), default(str(folder)) if callable(default) else default, note)
+
+
+def _plugin_of(kind: str, folder: Path) -> tuple[str, Any]:
+    """The plug-in that loads a model type, and its name; those that have to ask transformers come last."""
+    families = {family: plugins.find("backbones", family) for family in plugins.names("backbones")}
+    known: list[str] = []
+    for family, plugin in sorted(families.items(), key=lambda item: "MODEL_TYPES" not in vars(item[1])):
+        types = getattr(plugin, "MODEL_TYPES", ())
+        if kind in types:
+            return family, plugin
+        known += types
+    choices = documents.listed(sorted(known, key=lambda name: ("dino" not in name, name)))
+    raise InputError(f"{folder} holds a {documents.shown(kind)} model; expected one of {choices}")
 
 
 def _on_hub(name: str) -> Path:
