@@ -25,12 +25,12 @@ LAYERS = {
     4: ("evaluation",),
     5: ("training",),
     6: ("api",),
-    7: ("demo",),
+    7: ("demo", "interop"),
     8: ("cli",),
     9: ("__main__",),
 }
 LAYER = {room: layer for layer, rooms in LAYERS.items() for room in rooms}
-KNOW_MODELS = {"models", "training", "api", "demo", "cli"}
+KNOW_MODELS = {"models", "training", "api", "demo", "interop", "cli"}
 PLUGINS = ("datasets", "backbones")
 LONGEST = 310  # lines of a module
 
