@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -25,6 +25,7 @@ DEFAULTS = TableSettings()
 GIGA = 1024**3
 MOST_MEMORY = 1e6  # GB
 SPLIT = "test"
+Dtype = Annotated[Literal["float32", "float16", "bfloat16"], typer.Option("--dtype", help="Precision of the weights.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -68,6 +69,7 @@ def table(
     memory: Annotated[float, typer.Option(help="GB of feature maps in memory.")] = DEFAULTS.keypoints.memory / GIGA,
     repeats: Annotated[int, typer.Option(min=0, help="Timed calls of each model, 0 for none.")] = DEFAULTS.repeats,
     device: Device = "auto",
+    dtype: Dtype = "float32",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
 ) -> None:
     """PCK and milliseconds, PGCK, parts, and PCK against speed: models side by side with what the paper printed.
@@ -85,7 +87,7 @@ def table(
         _outputs.folder(folder)
         _outputs.spare(folder, _places([*(models or ()), *(data or ())]))
     settings = _settings(batch_size=batch_size, memory=memory, repeats=repeats)
-    rows = _rows(models or (), paper=paper, options={"size": size, "force": force, "device": device})
+    rows = _rows(models or (), paper=paper, options={"size": size, "force": force, "device": device, "dtype": dtype})
     with notes.status("reading the datasets"):
         columns = _columns(data or (), loader or (), split or (), protocol=protocol, limit=limit)
     with progress_bars() as progress:

@@ -95,11 +95,16 @@ def test_the_paper_s_list_is_filled_in_and_a_row_s_model_can_be_said(geco, tmp_p
 
 
 def test_a_complete_table_ends_with_0(geco, tmp_path):
-    words = ["table", "tiny", "--data", "spair=spair", "--limit", "1", "--size", "56", "--repeats", "0"]
-    code, shown, said = geco(*words, "--split", "train", "--split", "spair=val", "-o", tmp_path)
+    words = ["table", "tiny", "--data", "spair=spair", "--limit", "1", "--size", "56", "--repeats", "1"]
+    words += ["--split", "train", "--split", "spair=val", "-o", tmp_path]
+    code, shown, said = geco(*words)
     assert code == 0, said
     assert "1 pairs of spair val, protocol geco" in " ".join(shown.split())
     assert not (tmp_path / "missing.csv").exists()
+    code, shown, said = geco(*words, "--dtype", "bfloat16")
+    assert code == 0, said
+    assert "(cpu, bfloat16, 56 px, batch 1;" in " ".join(shown.split())
+    assert len(list((tmp_path / "results").iterdir())) == 2, "in another precision it is another model"
 
 
 @pytest.mark.parametrize(
