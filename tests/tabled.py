@@ -47,13 +47,14 @@ def _annotate(root, name):
         covered[y0:y1, x0:x1] = 1
         return covered
 
-    parts = _struct([(part, mask(*place)) for part, place in PLACES.items()], ("part_name", "mask"))
-    cat = _struct([("cat", 8, mask(5, 50, 5, 50), parts)], ("class", "class_ind", "mask", "parts"))
+    parts = struct([(part, mask(*place)) for part, place in PLACES.items()], ("part_name", "mask"))
+    cat = struct([("cat", 8, mask(5, 50, 5, 50), parts)], ("class", "class_ind", "mask", "parts"))
     path = root / "Parts" / "Annotations_Part" / f"{name}.mat"
-    savemat(path, {"anno": _struct([(name, cat)], ("imname", "objects"))})
+    savemat(path, {"anno": struct([(name, cat)], ("imname", "objects"))})
 
 
-def _struct(rows, fields):
+def struct(rows, fields):
+    """A MATLAB structure with these rows, for `savemat`."""
     array = np.zeros((1, len(rows)), dtype=[(field, object) for field in fields])
     for position, row in enumerate(rows):
         array[0, position] = row

@@ -9,6 +9,7 @@ import pytest
 import torch
 from dataset_trees import real, real_root, write_image, write_lines
 from scipy.io import savemat
+from tabled import struct
 
 from geco import images
 from geco.datasets import pascal_part
@@ -20,13 +21,6 @@ def rectangle(y0, y1, x0, x1):
     mask = np.zeros(SIZE, dtype=np.uint8)
     mask[y0:y1, x0:x1] = 1
     return mask
-
-
-def struct(rows, fields):
-    array = np.zeros((1, len(rows)), dtype=[(field, object) for field in fields])
-    for i, row in enumerate(rows):
-        array[0, i] = row
-    return array
 
 
 def annotate(root, name, objects):
