@@ -61,6 +61,20 @@ def sample(values: Float[Tensor, "*b c h w"], xy: Float[Tensor, "*b k 2"], *, si
     return read.unflatten(0, batch) if batch else read[0]
 
 
+def neighbours(
+    xy: Float[Tensor, "*b 2"], *, size: Size, grid: Size
+) -> tuple[Int[Tensor, "*b 4"], Float[Tensor, "*b 4"]]:
+    """Row-major indices of the four cells that `sample` reads at each point, and their shares of what it returns."""
+    most = xy.new_tensor([grid[1] - 1, grid[0] - 1])
+    place = torch.minimum((resize_points(xy, size=size, to=grid) - 0.5).clamp_min(0), most)
+    near = place.floor()
+    (right, below), (left, above) = (place - near).unbind(-1), (1 - place + near).unbind(-1)
+    column, row = near.long().unbind(-1)
+    next_column, next_row = (column + 1).clamp_max(grid[1] - 1), (row + 1).clamp_max(grid[0] - 1)
+    index = [r * grid[1] + c for r in (row, next_row) for c in (column, next_column)]
+    return torch.stack(index, -1), torch.stack([above * left, above * right, below * left, below * right], -1)
+
+
 def inside(xy: Float[Tensor, "*b 2"], *, size: Size) -> Bool[Tensor, "*b"]:
     """Whether each point lies on the image."""
     x, y = xy.unbind(-1)

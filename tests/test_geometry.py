@@ -191,6 +191,19 @@ def test_lanczos_is_pillow_s(to):
     torch.testing.assert_close(together[1, 0], geometry.resize_image(batch[1, 0], to, mode="lanczos"))
 
 
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 2**31 - 1))
+def test_neighbours_and_their_shares_are_what_a_sample_is_made_of(rows, columns, seed):
+    """Also on and beyond the outer centres, and where a grid has one row or column only."""
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.randn(3, rows, columns, generator=generator)
+    xy = torch.rand(20, 2, generator=generator) * torch.tensor([44.0, 34.0]) - 2
+    index, shares = geometry.neighbours(xy, size=(30, 40), grid=(rows, columns))
+    read = (values.flatten(1)[:, index] * shares).sum(-1).mT
+    assert torch.allclose(read, geometry.sample(values, xy, size=(30, 40)), atol=1e-5)
+    assert torch.allclose(shares.sum(-1), torch.ones(20))
+
+
 def test_labels_are_resized_by_the_pixel_under_each_new_centre():
     labels = torch.arange(6).view(2, 3)
     assert geometry.resize_labels(labels, (4, 6)).tolist() == [[0, 0, 1, 1, 2, 2]] * 2 + [[3, 3, 4, 4, 5, 5]] * 2

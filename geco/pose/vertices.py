@@ -6,7 +6,7 @@ of vertices, so memory never grows with views × vertices × channels.
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float, Int
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
+from torch.nn import functional
 
 from geco import geometry, images, matching
 from geco.errors import FileError, InputError, MissingFileError
@@ -100,7 +101,9 @@ def _decorated(
     matching.check_single(encoder)
     maps: list[FeatureMap] = []
     for features in encoder.extract_stream(pictures, batch_size=settings.batch_size):
-        maps.append(FeatureMap(features.values.cpu(), features.size))
+        # Channels together, as `medians` reads them, so that it needs no second copy.
+        values = features.values.cpu().permute(1, 2, 0).contiguous().permute(2, 0, 1)
+        maps.append(FeatureMap(values, features.size))
         progress("decorate", len(maps), len(around))
     around = [camera.resized(features.size) for camera, features in zip(around, maps, strict=True)]
     visible = torch.from_numpy(np.stack([scene.visible(camera) for camera in around]))
@@ -124,57 +127,72 @@ def medians(
     """Unit median of each vertex's unit samples over the views that see it; zero if none does."""
     count = visible.sum(0)
     features = torch.zeros(visible.shape[1], maps[0].values.shape[0])
+    tables = [view.values.float().flatten(1).mT.contiguous() for view in maps]  # (cells, c)
+    # Of all vertices, also of those behind a camera, whose places are NaN: no view that sees them asks.
+    around = [geometry.neighbours(xy[i], size=view.size, grid=view.grid) for i, view in enumerate(maps)]
     # Vertices seen by equally many views come together, so that little of a chunk is padding.
     for rows in count.argsort(descending=True).split(chunk):
-        most = int(count[rows].max())
+        taken = count[rows]
+        most = int(taken.max())
         if most == 0:
             break
         samples = torch.full((most, len(rows), features.shape[1]), torch.inf)
-        taken = torch.zeros(len(rows), dtype=torch.long)
-        for features_of_view, places, seen in _views(maps, xy, visible, rows):
-            sampled = geometry.sample(features_of_view.values.float(), places, size=features_of_view.size)
-            place = taken[seen] * len(rows) + seen
-            samples.view(-1, samples.shape[2]).index_copy_(0, place, torch.nn.functional.normalize(sampled, dim=-1))
-            taken[seen] += 1
-        ordered = _sort(samples)
-        column = torch.arange(len(rows))
+        seen = visible[:, rows]
+        number = seen.cumsum(0) - 1  # of each sample among those of its vertex
+        for view in seen.any(1).nonzero()[:, 0].tolist():
+            column = seen[view].nonzero()[:, 0]
+            cells, shares = (part[rows[column]] for part in around[view])
+            sampled = functional.embedding_bag(cells, tables[view], per_sample_weights=shares, mode="sum")
+            target = number[view, column] * len(rows) + column
+            samples.view(-1, samples.shape[2]).index_copy_(0, target, functional.normalize(sampled, dim=-1))
         low, high = (taken - 1).clamp_min(0) // 2, taken // 2
-        middle = (ordered[low, column] + ordered[high.clamp(max=most - 1), column]) / 2
-        features[rows] = torch.where(taken[:, None] > 0, torch.nn.functional.normalize(middle, dim=-1), 0.0)
+        ranks, place = torch.stack([low, high]).unique(return_inverse=True)
+        middle = _ranked(samples, ranks.tolist())[place, torch.arange(len(rows))].mean(0)
+        features[rows] = torch.where(taken[:, None] > 0, functional.normalize(middle, dim=-1), 0.0)
     return features
 
 
-def _sort(values: Float[Tensor, "n v c"]) -> Float[Tensor, "n v c"]:
-    """The same tensor, its columns ordered in place by merge exchange (Knuth, vol. 3, algorithm 5.2.2M).
+def _ranked(values: Float[Tensor, "n v c"], ranks: Sequence[int]) -> Float[Tensor, "r v c"]:
+    """Of each column the values of these ranks, the least being 0; what was in `values` is lost.
 
     Whole rows are compared at once, which is several times as fast as torch.sort along a short dimension.
     """
-    count = len(values)
+    rows, spare = list(values.unbind(0)), torch.empty_like(values[0])
+    for i, j, low, high in _comparisons(len(rows), ranks):
+        first, second = rows[i], rows[j]
+        if low and high:
+            torch.minimum(first, second, out=spare)
+            torch.maximum(first, second, out=second)
+            rows[i], spare = spare, first
+        elif low:
+            torch.minimum(first, second, out=first)
+        else:
+            torch.maximum(first, second, out=second)
+    return torch.stack([rows[rank] for rank in ranks])
+
+
+def _comparisons(count: int, ranks: Sequence[int]) -> list[tuple[int, int, bool, bool]]:
+    """Pairs of rows to order by merge exchange (Knuth, vol. 3, algorithm 5.2.2M), and which of both is used later.
+
+    Those that no row of these ranks depends on are left out.
+    """
+    pairs = []
     largest = 1 << max(0, (count - 1).bit_length() - 1)
-    step = largest
-    while step and count > 1:
+    step = largest if count > 1 else 0
+    while step:
         far, offset, distance = largest, 0, step
         while True:
-            for i in range(count - distance):
-                if i & step == offset:
-                    low = torch.minimum(values[i], values[i + distance])
-                    torch.maximum(values[i], values[i + distance], out=values[i + distance])
-                    values[i] = low
+            pairs += [(i, i + distance) for i in range(count - distance) if i & step == offset]
             if far == step:
                 break
             distance, far, offset = far - step, far // 2, step
         step //= 2
-    return values
-
-
-def _views(
-    maps: Sequence[FeatureMap], xy: Float[Tensor, "n v 2"], visible: Bool[Tensor, "n v"], rows: Int[Tensor, "k"]
-) -> Iterator[tuple[FeatureMap, Float[Tensor, "s 2"], Int[Tensor, "s"]]]:
-    """Each view that sees some of these vertices: its map, where they are in it, and which."""
-    for view, features in enumerate(maps):
-        seen = visible[view, rows].nonzero()[:, 0]
-        if len(seen):
-            yield features, xy[view, rows[seen]], seen
+    used, kept = set(ranks), []
+    for i, j in reversed(pairs):
+        if i in used or j in used:
+            kept.append((i, j, i in used, j in used))
+            used |= {i, j}
+    return kept[::-1]
 
 
 # --- on disk ----------------------------------------------------------------------------------------------------------
@@ -217,9 +235,23 @@ def read_decoration(path: str | Path) -> Decoration:
         with safe_open(path, framework="pt") as opened:
             about = opened.metadata() or {}
             tensors = {name: opened.get_tensor(name) for name in TENSORS}
+        _check(tensors)
         tensors["features"] = tensors["features"].float()
         return Decoration(**tensors, mesh_digest=about["mesh"], encoder=about["encoder"], name=about["name"])
-    except (SafetensorError, KeyError, TypeError) as error:
+    except (SafetensorError, KeyError, TypeError, InputError) as error:
         raise InputError(
             f"{path} is not a decorated mesh, or damaged ({error}); make it with `geco decorate`"
         ) from None
+
+
+def _check(tensors: Mapping[str, Tensor]) -> None:
+    """Refuse tensors that do not describe one mesh."""
+    features, seen, vertices, faces = (tensors[name] for name in TENSORS)
+    count = len(vertices)
+    shapes = [tuple(tensors[name].shape) for name in TENSORS]
+    if shapes != [(count, features.shape[-1]), (count,), (count, 3), (len(faces), 3)] or not count or not len(faces):
+        raise InputError(f"tensors of shapes {shapes}")
+    if faces.is_floating_point() or seen.is_floating_point() or not 0 <= int(faces.min()) <= int(faces.max()) < count:
+        raise InputError("faces that name no vertex")
+    if not (features.isfinite().all() and vertices.isfinite().all()):
+        raise InputError("NaN or infinity")

@@ -1,6 +1,8 @@
 """Decorating a mesh and matching with it: against brute force, and with an encoder that knows the answer."""
 
+import inspect
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from geco import geometry, pose
 from geco.errors import InputError, MissingFileError
 from geco.pose import DecorateSettings, PoseSettings, Scene, orbit, rotation_error
 from geco.pose.estimation import from_features
-from geco.pose.vertices import _sort, medians
+from geco.pose.vertices import _ranked, medians
 from geco.types import Encoder, FeatureMap
 
 SMALL = DecorateSettings(views=24, side=112, vertices=900, batch_size=5, chunk=100, seed=3)
@@ -81,11 +83,14 @@ def test_medians_are_those_of_all_samples_at_once(chunk):
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 13, 24, 33])
-def test_columns_are_ordered_as_by_torch(count):
+def test_columns_are_ranked_as_by_torch(count):
     torch.manual_seed(count)
     values = torch.randn(count, 3, 4).round(decimals=1)  # with ties
     values[count // 2 :, 0] = torch.inf
-    assert torch.equal(_sort(values.clone()), values.sort(0).values)
+    ordered = values.sort(0).values
+    assert torch.equal(_ranked(values.clone(), range(count)), ordered)
+    for ranks in ([0], [count - 1], sorted({(count - 1) // 2, count // 2})):
+        assert torch.equal(_ranked(values.clone(), ranks), ordered[ranks])
 
 
 def test_a_decoration_has_the_features_of_its_places(decorated):
@@ -181,6 +186,24 @@ def test_files_keep_the_decoration(decorated, tmp_path):
         pose.read_decoration(path)
 
 
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("faces", lambda t: t + len(t)),
+        ("faces", lambda t: t[:, :2]),
+        ("faces", lambda t: t.double()),
+        ("seen", lambda t: t[1:]),
+        ("features", lambda t: t * torch.nan),
+        ("vertices", lambda t: t[:0]),
+    ],
+)
+def test_a_file_whose_tensors_do_not_fit_together_is_refused(decorated, tmp_path, name, change):
+    _, _, made = decorated
+    broken = SimpleNamespace(**{**vars(made), name: change(getattr(made, name))})
+    with pytest.raises(InputError, match="not a decorated mesh"):
+        pose.read_decoration(inspect.unwrap(pose.write_decoration)(tmp_path / "broken.safetensors", broken))
+
+
 def test_the_cache_is_used_and_a_damaged_one_made_again(tmp_path):
     mesh = sphere(2)
     settings = replace(SMALL, views=3, vertices=162)
@@ -199,6 +222,19 @@ def test_the_cache_is_used_and_a_damaged_one_made_again(tmp_path):
     once()
     assert encoder.pictures == 6
     assert torch.equal(pose.read_decoration(path).features, again.features)
+
+
+def test_an_interrupted_decoration_leaves_nothing_behind(tmp_path):
+    mesh, settings = sphere(2), replace(SMALL, views=3, vertices=162)
+    encoder = Seeing(mesh)
+    encoder.tell(views(mesh, settings))
+
+    def interrupt(what, done, total, news=""):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        pose.decorated_once(encoder, mesh, tmp_path / "cache", settings, progress=interrupt)
+    assert not list(tmp_path.rglob("*"))
 
 
 def test_settings_are_checked():
