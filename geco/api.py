@@ -123,11 +123,16 @@ def estimate_pose(
 ) -> Pose:
     """From where a photograph of (another individual of) the animal of a mesh was taken; `found` says whether.
 
-    `focal` in pixels if it is known, `mask` the animal's pixels if they are. The room is called geco.pose, which is why
-    this is not.
+    `mesh` is a file, decorated once and kept in the cache folder, or what `geco decorate` wrote. `focal` in pixels if
+    it is known, `mask` the animal's pixels if they are. The room is called geco.pose, which is why this is not.
     """
     encoder = _encoder(model)
-    decoration = mesh if isinstance(mesh, Decoration) else decorate(mesh, model=encoder)
+    if isinstance(mesh, Decoration):
+        decoration = mesh
+    elif Path(mesh).suffix.lower() == ".safetensors":
+        decoration = pose.read_decoration(mesh)
+    else:
+        decoration = decorate(mesh, model=encoder)
     return pose.estimate(encoder, decoration, photograph, mask=mask, focal=focal, settings=settings or PoseSettings())
 
 

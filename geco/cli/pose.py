@@ -15,7 +15,7 @@ from geco.pose.settings import DecorateSettings, PnpSettings, PoseSettings
 
 if TYPE_CHECKING:
     from geco.models import Geco
-    from geco.pose import Decoration, Pose
+    from geco.pose import Decoration, Mesh, Pose
 
 PANEL = "Photographs"
 
@@ -58,8 +58,7 @@ def decorate(
     settings = DecorateSettings(views=views, vertices=vertices, up=up)
     loaded = room.load_mesh(mesh)
     posed = room.read_posed(photographs, photographs=images) if photographs else None
-    for problem in room.problems(loaded):
-        options.notes.print(f"[dim]{mesh.name}: {problem}[/]")
+    _report_problems(loaded)
     encoder = options.load_model(model, size=size, device=device, dtype=dtype)
     with progress_bars() as progress:
         if posed is not None:
@@ -68,7 +67,7 @@ def decorate(
             made = room.decorate(encoder, loaded, settings, progress=progress)
     room.write_decoration(output, made)
     unseen = int((made.seen == 0).sum())
-    options.notes.print(f"{len(made.seen)} vertices, {unseen} of them unseen; written: [b]{output}[/b]")
+    options.notes.print(f"{len(made.seen)} vertices, {unseen} of them unseen; written: {output}")
 
 
 def pose(
@@ -107,8 +106,10 @@ def pose(
     if shown is not None and shown.shape != picture.shape[-2:]:
         raise InputError(f"{mask} is {tuple(shown.shape)}, its photograph {tuple(picture.shape[-2:])} (height, width)")
     settings = PoseSettings(pnp=PnpSettings(engine=engine), confidence=confidence)
-    decorated = room.read_decoration(mesh) if mesh.suffix == ".safetensors" else None
+    decorated = room.read_decoration(mesh) if mesh.suffix.lower() == ".safetensors" else None
     loaded = room.load_mesh(mesh) if decorated is None else None
+    if loaded is not None:
+        _report_problems(loaded)
     encoder = options.load_model(model, size=size, device=device, dtype=dtype)
     if decorated is None:
         assert loaded is not None
@@ -116,6 +117,14 @@ def pose(
     with options.timed("matching and solving"):
         answer = room.estimate(encoder, decorated, picture, mask=shown, focal=focal, settings=settings)
     _deliver(answer, decorated, picture, output, title=f"{mesh.name} in {photograph.name}")
+
+
+def _report_problems(mesh: "Mesh") -> None:
+    """Say what may surprise about a mesh, a line each."""
+    from geco import pose as room
+
+    for problem in room.problems(mesh):
+        options.notes.print(f"{mesh.name}: {problem}", style="dim")
 
 
 def _decorated(encoder: "Geco", mesh: object, settings: DecorateSettings) -> "Decoration":
@@ -135,9 +144,9 @@ def _deliver(answer: "Pose", decorated: "Decoration", picture: object, output: P
     json.dump(room.pose_json(answer), sys.stdout, indent=1)
     sys.stdout.write("\n")
     if not answer.found:
-        options.notes.print(f"[b yellow]no pose found[/]: {answer.reason}")
+        options.notes.print(f"no pose found: {answer.reason}", style="yellow")
         raise typer.Exit(1)
     overlay = room.place_colours(room.Scene(decorated.mesh), answer.camera)
     agreeing = f"{int(answer.inliers.sum())} of {len(answer.matches)} matches agree ({answer.confidence:.0%})"
     viz.save(viz.draw_pose(picture, overlay, title=title, note=agreeing), output)  # type: ignore[arg-type]
-    options.notes.print(f"{agreeing}; picture: [b]{output}[/b]")
+    options.notes.print(f"{agreeing}; picture: {output}")

@@ -44,8 +44,9 @@ def read(path: Path) -> Skinned | None:
         return _skinned(document, holders) if holders else None
     except InputError:
         raise
-    except (KeyError, IndexError, TypeError, ValueError, struct.error, OSError) as error:
-        raise InputError(f"{path} is damaged or not a glTF 2.0 file: {type(error).__name__} {error}"[:280]) from None
+    except Exception as error:  # JSON of any shape raises errors of any kind
+        reason = f"{type(error).__name__} {' '.join(str(error).split())}"
+        raise InputError(f"{path} is damaged or not a glTF 2.0 file: {reason}"[:280]) from None
 
 
 def _content(path: Path) -> tuple[dict[str, Any], bytes]:
@@ -239,5 +240,10 @@ def _tracks(document: _Document, animation: dict[str, Any]) -> tuple[Track, ...]
         kind = sampler.get("interpolation", "LINEAR")
         if kind == "CUBICSPLINE":
             values = values.reshape(len(times), 3, -1)[:, 1]  # the values between their tangents, joined linearly
-        tracks.append(Track(channel["target"]["node"], path, times, values, kind == "STEP"))
+        node = range(len(document.part("nodes")))[channel["target"]["node"]]
+        if values.shape != (len(times), 4 if path == "rotation" else 3) or not len(times):
+            raise InputError(
+                f"{document.path} is damaged: an animation of {len(times)} times has values {values.shape}"
+            )
+        tracks.append(Track(node, path, times, values, kind == "STEP"))
     return tuple(tracks)

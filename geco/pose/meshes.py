@@ -14,6 +14,7 @@ from geco.pose.rig import Rig
 ENDINGS = (".glb", ".gltf", ".obj", ".ply", ".off", ".stl")
 FACES = 1_000_000  # above it, rendering and geodesics take minutes and gigabytes
 SAME = 1e-7  # of the diagonal: vertices closer than this are one
+ANIMALS = (0.01, 100.0)  # metres: diagonals of things that are photographed
 
 
 @dataclass(frozen=True)
@@ -190,6 +191,10 @@ def problems(mesh: Mesh) -> tuple[str, ...]:
     edge_of = edge_of.reshape(-1)
     forward = np.bincount(edge_of, weights=half[:, 0] < half[:, 1])
     found = []
+    if not ANIMALS[0] <= mesh.diagonal <= ANIMALS[1]:
+        found.append(
+            f"no unit known: a diagonal of {mesh.diagonal:.3g} is hardly metres; distances are in the mesh's own unit"
+        )
     if pieces := components(mesh).max():
         found.append(f"{pieces + 1} separate pieces: geodesic distances bridge the gaps between them")
     if (branching := times > 2).any():

@@ -14,6 +14,9 @@ from geco.pose.cameras import Camera
 
 # COLMAP's models without distortion → how many focal lengths come first among their parameters.
 PINHOLES = {"SIMPLE_PINHOLE": 1, "PINHOLE": 2}
+# Of a transforms.json: a lens with these is bent, which our cameras cannot be.
+DISTORTION = ("k1", "k2", "k3", "k4", "k5", "k6", "p1", "p2")
+DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)  # of foreign text
 OPENGL = np.diag([1.0, -1.0, -1.0])  # y up, z backwards → y down, z forwards
 
 
@@ -52,12 +55,10 @@ def _from_colmap(folder: Path, photographs: Path) -> list[PosedImage]:
         raise MissingFileError(
             f"{error.filename}: no such file; a COLMAP text model has cameras.txt and images.txt"
         ) from None
-    except (ValueError, IndexError, KeyError) as error:
+    except DAMAGE as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(
-            f"{folder} is not a COLMAP text model: {type(error).__name__} {error}; export it as TXT"
-        ) from None
+        raise InputError(f"{folder} is not a COLMAP text model: {_reason(error)}; export it as TXT") from None
 
 
 def _lines(path: Path) -> list[str]:
@@ -91,13 +92,21 @@ def _from_transforms(path: Path, photographs: Path) -> list[PosedImage]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         return [_frame({**content, **frame}, photographs) for frame in content["frames"]]
-    except (ValueError, KeyError, TypeError) as error:
+    except DAMAGE as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path} is not a transforms.json: {type(error).__name__} {error}") from None
+        raise InputError(f"{path} is not a transforms.json: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__} {' '.join(str(error).split())[:120]}"
 
 
 def _frame(entry: dict[str, Any], photographs: Path) -> PosedImage:
+    bent = {name: entry[name] for name in DISTORTION if entry.get(name)}
+    if bent:
+        shown = ", ".join(f"{name} {value}" for name, value in bent.items())[:80]
+        raise InputError(f"{entry['file_path']} was taken through a lens that distorts ({shown}); undistort first")
     path = photographs / entry["file_path"]
     path = path if path.suffix else path.with_suffix(".png")
     to_world = np.array(entry["transform_matrix"], np.float64)

@@ -44,6 +44,7 @@ def test_decorate_writes_a_file_with_the_mesh_s_hash(invoke, mesh, tiny_folder, 
         assert opened.metadata()["mesh"] == geco.pose.load_mesh(mesh).digest
         assert opened.get_tensor("features").shape == (300, 24)
     assert "8 separate pieces" in done.stderr
+    assert "written: animal.safetensors" in done.stderr
 
 
 def test_pose_prints_json_draws_and_uses_the_cache(invoke, mesh, tiny_folder, photo, tmp_path):
@@ -51,6 +52,7 @@ def test_pose_prints_json_draws_and_uses_the_cache(invoke, mesh, tiny_folder, ph
     done = invoke(*arguments)
     answer = json.loads(done.stdout)
     assert done.exit_code == (0 if answer["found"] else 1)
+    assert "8 separate pieces" in done.stderr
     assert (tmp_path / "pose.png").is_file() == answer["found"]
     (kept,) = (tmp_path / "cache" / "decorated").glob("animal-*.safetensors")
     before = kept.stat().st_mtime_ns
@@ -93,6 +95,8 @@ def test_the_python_door(mesh, tiny_folder, photo, tmp_path, monkeypatch):
     pose = geco.estimate_pose(decorated, photo(), model=model, focal=150.0)
     assert isinstance(pose, geco.Pose)
     assert pose.camera.size == (90, 120)
+    path = geco.pose.write_decoration(tmp_path / "animal.safetensors", decorated)
+    assert len(geco.estimate_pose(path, photo(), model=model).matches) == len(pose.matches)
 
 
 def test_without_the_extra_one_line_says_what_to_install(tmp_path, monkeypatch):

@@ -88,6 +88,8 @@ class Place:
                 "1",
                 *small,
             ],
+            "decorate": ["decorate", "box.obj", *small, "--views", "2", "--vertices", "40", "-o", "out/b.safetensors"],
+            "pose": ["pose", "box.obj", "a.jpg", *small, "--views", "2", "--vertices", "40", "-o", "out/p.png"],
             "bench": ["bench", "-m", str(self.model), "--sizes", "56", "--batches", "1", "--repeats", "1"],
             "report": ["report", "run"],
             "table": [
@@ -100,7 +102,7 @@ class Place:
 
     def digests(self) -> dict[str, str]:
         """What every input of the valid lines holds."""
-        named = ("a.jpg", "b.jpg", "labels.png", "points.csv", "squares", "tiny", "run")
+        named = ("a.jpg", "b.jpg", "box.obj", "labels.png", "points.csv", "squares", "tiny", "run")
         places = [self.root / name for name in named]
         inputs = [path for place in places for path in (place, *place.rglob("*")) if path.is_file()]
         return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in inputs}
@@ -119,6 +121,9 @@ def prepare(root: Path) -> Place:
     labels.paste(1, (20, 20, 80, 70))
     labels.save(root / "labels.png")
     (root / "points.csv").write_text("x,y,name\n30,40,nose\n")
+    corners = [f"v {x} {y} {z}" for x in (0, 1) for y in (0, 1) for z in (0, 2)]
+    squares = ["1 2 4 3", "5 7 8 6", "1 5 6 2", "3 4 8 7", "1 3 7 5", "2 6 8 4"]
+    (root / "box.obj").write_text("\n".join([*corners, *(f"f {square}" for square in squares)]) + "\n")
     (root / "cut.jpg").write_bytes((root / "a.jpg").read_bytes()[:400])
     (root / "page.jpg").write_bytes(HTML)
     (root / "pointer.safetensors").write_bytes(LFS)
@@ -167,7 +172,8 @@ def fault(code: int, out: str, err: str) -> str:
         return "an error that is not ours"
     if code not in (0, 1, 2):
         return f"exit code {code}"
-    if code and not errors and "damaged" not in out + err and '"faults"' not in out:
+    said = '"faults"' in out or '"found": false' in out  # of `data check`, of `pose`
+    if code and not errors and "damaged" not in out + err and not said:
         return "no line that says what is wrong"
     if len(errors) > 1 or any(len(line) > LONGEST + len("error: ") for line in errors):
         return "an error of several lines, or too long"

@@ -1,5 +1,7 @@
 """Meshes from files: what is read, merged and subdivided, and what is said of broken ones."""
 
+import json
+
 import numpy as np
 import pytest
 import trimesh
@@ -130,6 +132,34 @@ def test_a_glb_that_is_cut_short_is_one_line(tmp_path, length):
         load_mesh(tmp_path / "cut.glb")
 
 
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("animations", 0, "channels", 0, "target", "node"), 99),
+        (("accessors", 6, "type"), "VEC3"),
+        (("accessors", 5, "count"), 1),
+        (("nodes", 0, "children"), [0]),
+        (("nodes",), 5),
+        (("skins", 0, "joints"), ["a"]),
+        ((), []),
+    ],
+    ids=str,
+)
+def test_a_skin_that_does_not_fit_together_is_one_line(tmp_path, path, value):
+    """A number out of range would otherwise surface when the mesh is posed."""
+    file = rigged_gltf(tmp_path / "bar.gltf")
+    content = json.loads(file.read_text())
+    place = content
+    for key in path[:-1]:
+        place = place[key]
+    if path:
+        place[path[-1]] = value
+    file.write_text(json.dumps(content if path else value))
+    with pytest.raises(InputError, match=r"damaged|circle") as caught:
+        load_mesh(file)
+    assert "\n" not in str(caught.value)
+
+
 def test_what_may_surprise_is_named():
     two = mesh_of(trimesh.util.concatenate([box(), box(at=(3, 0, 0))]))
     assert any("2 separate pieces" in line for line in problems(two))
@@ -141,6 +171,8 @@ def test_what_may_surprise_is_named():
     assert any("flipped" in line for line in problems(Mesh(inside_out.vertices, flipped)))
     fan = Mesh(np.vstack([np.eye(3), [[0, 0, 0], [1, 1, 1]]]), np.array([(0, 1, 2), (0, 1, 3), (0, 1, 4)]))
     assert any("non-manifold" in line for line in problems(fan))
+    for unit in (1e-3, 1e3):
+        assert any("no unit known" in line for line in problems(sphere(1, radius=unit)))
 
 
 def test_merging_drops_what_no_face_uses():

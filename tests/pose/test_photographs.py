@@ -79,6 +79,28 @@ def test_a_mesh_is_decorated_from_photographs(tmp_path):
         decorate_images(Colours(), sphere(), [])
 
 
+@pytest.mark.parametrize(
+    ("frame", "said"),
+    [
+        ({"k1": -0.12}, r"0\.png .* distorts \(k1 -0.12\); undistort first"),
+        ({"transform_matrix": [[1, 0], [0, 1]]}, r"not a transforms\.json"),
+        ({"transform_matrix": (2 * np.eye(4)).tolist()}, "orthonormal"),
+        ({"camera_angle_x": 0}, r"not a transforms\.json"),
+        ({"w": 0, "h": 0, "fl_x": 9}, "must have pixels"),
+        ({"fl_x": 10, "fl_y": float("nan")}, "focal length must be positive"),
+        ({"cx": float("inf")}, "NaN or infinity"),
+    ],
+)
+def test_a_frame_that_is_no_pinhole_camera_is_one_line(tmp_path, frame, said):
+    transforms(tmp_path, photographed(tmp_path, 1))
+    content = json.loads((tmp_path / "transforms.json").read_text())
+    content["frames"][0].update(frame)
+    (tmp_path / "transforms.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match=said) as caught:
+        read_posed(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
 def test_what_is_wrong_is_one_line(tmp_path):
     with pytest.raises(MissingFileError, match=r"transforms\.json"):
         read_posed(tmp_path)
@@ -90,9 +112,10 @@ def test_what_is_wrong_is_one_line(tmp_path):
     with pytest.raises(InputError, match="not a COLMAP text model"):
         read_posed(tmp_path)
     (tmp_path / "images.txt").unlink()
-    (tmp_path / "transforms.json").write_text("{}")
-    with pytest.raises(InputError, match=r"not a transforms\.json"):
-        read_posed(tmp_path)
+    for text in ("{}", "[]", '{"frames": [1]}', "[" * 100_000):
+        (tmp_path / "transforms.json").write_text(text)
+        with pytest.raises(InputError, match=r"not a transforms\.json"):
+            read_posed(tmp_path)
     transforms(tmp_path, cameras)
     (tmp_path / "1.png").unlink()
     with pytest.raises((MissingFileError, InputError), match="no such file"):
