@@ -5,9 +5,12 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from scipy.spatial import cKDTree
 
+from geco import pose
 from geco.data.pairs import Pairs
 from geco.data.skeletons import published_skeletons
 from geco.evaluation.keypoints.journal import Prediction
@@ -34,6 +37,29 @@ def animal(name, *, side, turn=0.0, image="photograph"):
     xy[1] = xy[0] - 200 * torch.stack([tilt.cos(), tilt.sin()])
     box = torch.tensor([0.0, 0.0, side, side / 2])
     return View(Path(image), (1000, 1000), Keypoints(xy, torch.ones(20, dtype=torch.bool)), box=box, name=name)
+
+
+def test_the_quadruped_is_one_closed_symmetric_surface_with_its_left_on_the_left():
+    made = script("quadruped")
+    mesh = made.quadruped()
+    assert pose.problems(mesh) == ()  # one piece, closed, manifold, oriented outwards, of a cat's size
+    mirrored, _ = cKDTree(mesh.vertices).query(mesh.vertices * [-1, 1, 1])
+    assert mirrored.max() < 1e-9
+    places = {name: mesh.vertices[vertex] for name, vertex in made.landmarks(mesh).items()}
+    assert all((x > 0.03) == name.startswith("left") for name, (x, _, _) in places.items())
+    assert places["nose"][2] > places["withers"][2] > places["tailbase"][2]
+    for name, place in {**made.LANDMARKS}.items():
+        assert np.linalg.norm(places[name] - place) < 0.03, name
+
+
+def test_a_surface_net_of_a_ball_is_a_sphere():
+    ticks = np.stack(np.meshgrid(*[np.arange(24.0)] * 3, indexing="ij"), -1)
+    vertices, faces = script("quadruped").surface_net(np.linalg.norm(ticks - [11.3, 11.7, 12.1], axis=-1) - 8)
+    assert np.abs(np.linalg.norm(vertices - [11.3, 11.7, 12.1], axis=1) - 8).max() < 0.12
+    ball = pose.Mesh(vertices / 24, faces)
+    assert pose.problems(ball) == ()
+    outwards = (ball.normals() * (vertices[faces].mean(1) - [11.3, 11.7, 12.1])).sum(1)
+    assert (outwards > 0).all()
 
 
 def test_parts_of_birds_are_counted_and_misses_located():
