@@ -9,7 +9,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from geco.errors import MissingPackageError
+from geco import images
+from geco.backbones._contract import FrozenBackbone
+from geco.errors import InputError, MissingPackageError
+from geco.types import Image, Size
 
 STEPS = 1000  # of noise, in every model that is read here
 HALF = (0.5, 0.5, 0.5)  # mean and deviation that bring colours from [0, 1] to [−1, 1]
@@ -52,6 +55,20 @@ def noisy(
 
 
 # --- networks ---------------------------------------------------------------------------------------------------------
+
+
+class Denoiser(FrozenBackbone):
+    """A backbone whose images are squashed to the input, with colours in [−1, 1]."""
+
+    def prepare(self, pixels: Image, size: Size, *, resize: str = "bicubic") -> dict[str, Tensor]:
+        """`pixels`, squashed to `size`, in [−1, 1]."""
+        return {"pixels": images.prepare(pixels, size, mode=resize, mean=HALF, std=HALF)}
+
+    def check_sides(self, pixels: Float[Tensor, "b 3 h w"]) -> None:
+        """Refuse images that the network cannot halve as often as it does."""
+        height, width = pixels.shape[-2:]
+        if height % self.multiple or width % self.multiple or not height or not width:
+            raise InputError(f"image sides must be multiples of {self.multiple}, got {height}×{width}")
 
 
 def level_of(block: int, *, levels: int) -> tuple[int, bool]:

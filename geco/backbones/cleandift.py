@@ -10,13 +10,10 @@ from pathlib import Path
 from jaxtyping import Float
 from torch import Tensor
 
-from geco import images
-from geco.backbones import FrozenBackbone, Part, Source, read_part
+from geco.backbones import Part, Source, read_part
 from geco.backbones import _stable_diffusion as stable_diffusion
-from geco.backbones._diffusion import HALF, PER_LEVEL
+from geco.backbones._diffusion import PER_LEVEL, Denoiser
 from geco.backbones._stable_diffusion import MULTIPLE, StableDiffusion
-from geco.errors import InputError
-from geco.types import Image, Size
 
 HOME = "huggingface.co/CompVis/cleandift"
 FILE = "cleandift_sd21_unet.safetensors"
@@ -61,20 +58,14 @@ def load(parts: Mapping[str, str]) -> "CleanDift":
     )
 
 
-class CleanDift(FrozenBackbone):
+class CleanDift(Denoiser):
     """The hidden state after the second level of the decoder, upsampled: 1280 channels at stride 16."""
 
     def __init__(self, diffusion: StableDiffusion) -> None:
         super().__init__(diffusion, dim=diffusion.widths[-2], stride=16, multiple=MULTIPLE)
 
-    def prepare(self, pixels: Image, size: Size, *, resize: str = "bicubic") -> dict[str, Tensor]:
-        """`pixels`, squashed to `size`, in [−1, 1]."""
-        return {"pixels": images.prepare(pixels, size, mode=resize, mean=HALF, std=HALF)}
-
     def forward(self, pixels: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b c h2 w2"]:
         """Features of images in [−1, 1] whose sides are multiples of 64."""
-        height, width = pixels.shape[-2:]
-        if height % self.multiple or width % self.multiple or not height or not width:
-            raise InputError(f"image sides must be multiples of {self.multiple}, got {height}×{width}")
+        self.check_sides(pixels)
         latents = self.encoder.latents(pixels)
         return self.encoder.hidden(latents, STEP, entering=(BLOCK + 1,))[BLOCK + 1]

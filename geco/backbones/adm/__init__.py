@@ -12,13 +12,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from geco import checks, images
-from geco.backbones import FrozenBackbone, Source, fill, read_config, read_weights
-from geco.backbones._diffusion import HALF, PER_LEVEL, STEPS, cut, level_of, linear_betas, noise, noisy
+from geco import checks
+from geco.backbones import Source, fill, read_config, read_weights
+from geco.backbones._diffusion import PER_LEVEL, STEPS, Denoiser, cut, level_of, linear_betas, noise, noisy
 from geco.backbones.adm.conversion import FILE, WIDTHS, configuration, from_original, network
 from geco.errors import InputError
 from geco.system import documents
-from geco.types import Image, Size
+from geco.types import Size
 
 MODEL_TYPES = ("UNet2DModel",)
 HOME = f"https://openaipublic.blob.core.windows.net/diffusion/jul-2021/{FILE}"
@@ -55,7 +55,7 @@ def load(location: str, *, t: int = 101, block: int = 4, seed: int = 42, ensembl
     return ADM(encoder, t=t, block=block, seed=seed, ensemble=ensemble)
 
 
-class ADM(FrozenBackbone):
+class ADM(Denoiser):
     """Hidden states of a denoising network after one block of its decoder."""
 
     def __init__(self, encoder: Any, *, t: int, block: int, seed: int, ensemble: int) -> None:
@@ -68,19 +68,13 @@ class ADM(FrozenBackbone):
         self._betas = linear_betas(1e-4, 0.02)
         self._drawn: Tensor | None = None  # for the last size
 
-    def prepare(self, pixels: Image, size: Size, *, resize: str = "bicubic") -> dict[str, Tensor]:
-        """`pixels`, squashed to `size`, in [−1, 1]."""
-        return {"pixels": images.prepare(pixels, size, mode=resize, mean=HALF, std=HALF)}
-
     def forward(self, pixels: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b c h2 w2"]:
         """Features of images in [−1, 1], the mean over the ensemble; every image gets the same noise."""
-        height, width = pixels.shape[-2:]
-        if height % self.multiple or width % self.multiple or not height or not width:
-            raise InputError(f"image sides must be multiples of {self.multiple}, got {height}×{width}")
+        self.check_sides(pixels)
         t = self.options["t"]
         members = [
             self.encoder(noisy(pixels, drawn, self._betas, t), t, return_dict=False)[0]
-            for drawn in self._noise((height, width))
+            for drawn in self._noise((pixels.shape[-2], pixels.shape[-1]))
         ]
         return torch.stack(members).mean(0) if len(members) > 1 else members[0]
 
