@@ -4,12 +4,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from geco.cli import _outputs, _reports
-from geco.cli._options import Device, Force, OptionError
+from geco.cli._options import Device, Dtype, Force, OptionError
 from geco.cli._progress import progress_bars
 from geco.cli._recipe import sources_named
 from geco.cli._terminal import notes
@@ -25,7 +25,6 @@ DEFAULTS = TableSettings()
 GIGA = 1024**3
 MOST_MEMORY = 1e6  # GB
 SPLIT = "test"
-Dtype = Annotated[Literal["float32", "float16", "bfloat16"], typer.Option("--dtype", help="Precision of the weights.")]
 
 
 def add_to(app: typer.Typer) -> None:
