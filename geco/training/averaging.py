@@ -1,4 +1,4 @@
-"""The running mean of the weights: smoother than the last step's, and as good as a learning rate that falls to 0."""
+"""The running mean of the weights: smoother than those of the last step."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
