@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -16,9 +17,10 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table as RichTable
 
 from geco import viz
+from geco.errors import GecoError
 from geco.evaluation.measures import Estimate
 from geco.evaluation.report import Cell, Report, Table, plain, report_json
-from geco.system import files
+from geco.system import documents, files
 
 NOTHING = "–"
 PROSE = 40  # characters of a text that is read: its column is wrapped and begins on the left
@@ -144,6 +146,8 @@ def save_report(report: Report, folder: str | Path, figures: Mapping[str, Figure
     """Write report.json, one CSV per table, tables.tex, the figures and index.html; returns the index."""
     folder = Path(folder)
     figures = figures or {}
+    for name in _tables_before(folder) - {table.name for table in report.tables}:
+        (folder / f"{name}.csv").unlink(missing_ok=True)  # a table that the report no longer has
     files.replace_text(folder / "report.json", report_json(report))
     if report.samples:
         files.replace_text(folder / "samples.json", json.dumps(plain(report.samples)))
@@ -153,3 +157,12 @@ def save_report(report: Report, folder: str | Path, figures: Mapping[str, Figure
     for name, figure in figures.items():
         viz.save(figure, folder / f"{name}.png")
     return files.replace_text(folder / "index.html", report_page(report, list(figures)))
+
+
+def _tables_before(folder: Path) -> set[str]:
+    """Names of the tables of the report that the folder holds already."""
+    try:
+        values = documents.read(folder / "report.json", expected="a report")
+        return {name for table in values["tables"] if re.fullmatch(r"[\w-]+", name := str(table["name"]))}
+    except (GecoError, KeyError, TypeError):
+        return set()
