@@ -61,7 +61,7 @@ def photo(tmp_path):
 
 @pytest.fixture(scope="session")
 def diffusion_parts(tmp_path_factory, tiny_folder):
-    """A folder with small Stable Diffusion, CLIP, ODISE and head, and the models `geo`, `geo-empty`, `cleandift`."""
+    """A folder with small Stable Diffusion, CLIP, ODISE and head, and the models that are made of them."""
     pytest.importorskip("diffusers", reason="needs the extra diffusion")
     import small_diffusion
 
@@ -69,4 +69,5 @@ def diffusion_parts(tmp_path_factory, tiny_folder):
     for model in ("geo", "geo-empty"):
         small_diffusion.write_geo(root, tiny_folder, model=model)
     small_diffusion.write_cleandift(root)
+    small_diffusion.write_sphere_pairs(root, tiny_folder)
     return root

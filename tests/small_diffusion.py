@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 from aggregation_heads import head_state
 from safetensors.torch import load_file, save_file
+from sphere_mappers import mapper_state
 
 WIDTHS, CAPTION, EMBEDDING = (32, 64, 96, 96), 32, 24
 OLD = {"to_q": "query", "to_k": "key", "to_v": "value", "to_out.0": "proj_attn"}  # in the VAE's released files
@@ -111,4 +112,15 @@ def write_cleandift(root):
     folder.mkdir(exist_ok=True)
     parts = {"unet": "../cleandift_sd21_unet.safetensors", "diffusion": "../sd"}
     (folder / "parts.json").write_text(json.dumps({"model": "cleandift", "parts": parts}))
+    return folder
+
+
+def write_sphere_pairs(root, dinov2):
+    """Sphere as published, of the parts that Geo has, and a mapper."""
+    torch.save(mapper_state(24), root / "200.pth")
+    folder = root / "sphere-pairs"
+    folder.mkdir()
+    parts = {"mapper": "../200.pth", "diffusion": "../sd", "captioner": "../odise.pth", "clip": "../clip"}
+    manifest = {"model": "sphere-pairs", "parts": {**parts, "dinov2": str(dinov2)}}
+    (folder / "parts.json").write_text(json.dumps(manifest))
     return folder

@@ -73,14 +73,19 @@ def load(parts: Mapping[str, str], *, t: int = 50, seed: int = 42, freeu: bool =
     """Geo of its parts; `t` is the step of the noise and `seed` its seed; FreeU is on, as the authors have it."""
     weights = read_captioner(parts["captioner"], expected=PARTS["captioner"].what)  # before the larger files
     diffusion, dinov2, head = load_shared(parts, what="the backbone geo")
-    captioner = load_captioner(
+    captioner = captioner_for(diffusion, weights, parts)
+    return Geo(diffusion, dinov2, head, captioner, t=t, seed=seed, freeu=freeu)
+
+
+def captioner_for(diffusion: StableDiffusion, weights: Mapping[str, Tensor], parts: Mapping[str, str]) -> Captioner:
+    """The captioner of these weights, whose captions and steps are as wide as Stable Diffusion's."""
+    return load_captioner(
         weights,
         parts["clip"],
         width=diffusion.caption.shape[-1],
         time=diffusion.unet.time_embedding.linear_2.out_features,
         name=parts["captioner"],
     )
-    return Geo(diffusion, dinov2, head, captioner, t=t, seed=seed, freeu=freeu)
 
 
 def load_shared(parts: Mapping[str, str], *, what: str) -> tuple[StableDiffusion, ViT, Aggregation]:
@@ -95,9 +100,14 @@ def load_shared(parts: Mapping[str, str], *, what: str) -> tuple[StableDiffusion
             f"{parts['head']} takes maps of {head.widths} channels, {parts['diffusion']} and {parts['dinov2']} give "
             f"{given}; expected a head and the networks it was trained on"
         )
-    if dinov2.stride != round(STRIDE * 840 / 960):
-        raise InputError(f"{parts['dinov2']} has patches of {dinov2.stride} pixels; expected 14")
+    check_patches(dinov2, parts["dinov2"])
     return diffusion, dinov2, head
+
+
+def check_patches(dinov2: ViT, name: str) -> None:
+    """Refuse an encoder whose canvas would not have the cells of Stable Diffusion's at the sizes of the original."""
+    if dinov2.stride != round(STRIDE * 840 / 960):
+        raise InputError(f"{name} has patches of {dinov2.stride} pixels; expected 14")
 
 
 class Geo(FrozenBackbone):
@@ -107,7 +117,7 @@ class Geo(FrozenBackbone):
         self,
         diffusion: StableDiffusion,
         dinov2: ViT,
-        head: Aggregation,
+        head: Any,  # what makes `dim` channels of the maps
         captioner: Captioner | None,
         *,
         t: int,
@@ -137,6 +147,14 @@ class Geo(FrozenBackbone):
         self, diffusion: Float[Tensor, "b 3 h w"], dinov2: Float[Tensor, "b 3 h2 w2"]
     ) -> Float[Tensor, "b c h3 w3"]:
         """Unit descriptors of images on their canvases."""
+        maps = self.states(diffusion)
+        grid = maps[0].shape[-2:]
+        maps = [functional.interpolate(m, grid, mode="bilinear", align_corners=False) for m in maps]
+        tokens = self.encoder["dinov2"](pixels=dinov2)
+        return functional.normalize(self.encoder["head"]([*maps, tokens]), dim=1)
+
+    def states(self, diffusion: Float[Tensor, "b 3 h w"]) -> list[Float[Tensor, "b _ _ _"]]:
+        """Three hidden states of Stable Diffusion for whole canvases, from the finest, each at its own resolution."""
         height, width = diffusion.shape[-2:]
         most = 2 * WINDOW
         if height % self.multiple or width % self.multiple or not 0 < height <= most or not 0 < width <= most:
@@ -144,11 +162,7 @@ class Geo(FrozenBackbone):
                 f"image sides must be multiples of {self.multiple} up to {most}, got {height}×{width}; "
                 "Geo was trained at 960"
             )
-        maps = slide(diffusion, self._window, window=WINDOW)
-        grid = maps[0].shape[-2:]
-        maps = [functional.interpolate(m, grid, mode="bilinear", align_corners=False) for m in maps]
-        tokens = self.encoder["dinov2"](pixels=dinov2)
-        return functional.normalize(self.encoder["head"]([*maps, tokens]), dim=1)
+        return slide(diffusion, self._window, window=WINDOW)
 
     def finish(self, values: Float[Tensor, "c h w"], size: Size) -> Float[Tensor, "c h2 w2"]:
         """The part of a map that shows the image of `size`."""
