@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from geco.backbones import MANIFEST, Manifest, Part, Source
+from geco.backbones import MANIFEST, Manifest, Part, Source, read_manifest
 from geco.errors import FileError, GecoError, InputError, MissingFileError
 from geco.models import hub
 from geco.models.names import as_path, looks_like_hub_id
@@ -72,6 +72,16 @@ def from_manifest(manifest: Manifest, sources: Mapping[str, tuple[str, Source]],
         raise InputError(f"{manifest.path}: model: expected {' or '.join(made)}, got {documents.shown(manifest.model)}")
     family, source = sources[manifest.model]
     return composed(manifest.model, family, source, given=manifest.parts, manifest=manifest.path, locate=locate)
+
+
+def fetched(repository: str) -> Manifest:
+    """The manifest of a hub repository, with the files beside it that it names."""
+    manifest = read_manifest(hub.fetch(repository, [MANIFEST]))
+    for part, value in manifest.parts.items():
+        if Path(value).expanduser().is_absolute() or ".." in Path(value).parts:
+            raise InputError(f"{repository} on the hub: parts.{part} is {documents.shown(value)}, outside of it")
+    beside = [value for value in manifest.parts.values() if Path(value).suffix]
+    return read_manifest(hub.fetch(repository, [MANIFEST, *beside]))
 
 
 def _as_named(value: str, manifest: Path | None) -> str:

@@ -71,7 +71,10 @@ def _located(name: str) -> Place:
         documents.check_file(path, expected="an original checkpoint")
         return _original(path)
     if looks_like_hub_id(name):
-        return _in_folder(_on_hub(name), note=f"from the model hub, {name}")
+        folder = _on_hub(name)
+        if (folder / MANIFEST).is_file() and not (folder / "config.json").exists():
+            return places.from_manifest(places.fetched(name), known, locate=_located)
+        return _in_folder(folder, note=f"from the model hub, {name}")
     near = get_close_matches(name, known, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
     local = [*packaged(), *(short for short, (_, source) in known.items() if source.hub is None and not source.home)]
@@ -178,11 +181,11 @@ def _plugin_of(kind: str, folder: Path) -> tuple[str, Any]:
 
 
 def _on_hub(name: str) -> Path:
-    """The folder of a backbone's files on the hub."""
-    folder = hub.fetch(name, ["config.json", "model.safetensors"], optional=["preprocessor_config.json"])
-    if not list(folder.glob("*.safetensors")):
+    """The folder of a backbone's files on the hub, or of a manifest."""
+    folder = hub.fetch(name, ["config.json", "model.safetensors"], optional=["preprocessor_config.json", MANIFEST])
+    if not list(folder.glob("*.safetensors")) and not (folder / MANIFEST).is_file():
         folder = hub.fetch(name, ["config.json", "pytorch_model.bin"])  # older repositories have nothing else
-    if not (folder / "config.json").is_file():
+    if not (folder / "config.json").is_file() and not (folder / MANIFEST).is_file():
         raise hub.HubError(f"{name} on the hub has no config.json, so it is no backbone")
     return folder
 

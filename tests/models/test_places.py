@@ -108,3 +108,33 @@ def test_licence_and_origin_are_said_and_stand_in_the_card(manifest):
     for text in (model.note, model_card(model.name, model.config, note=model.note, parameters=0)):
         assert "github.com/odunkel/DIY-SC-torchhub" in text
         assert "licence: CC0-1.0" in text
+
+
+def test_a_repository_of_the_hub_may_hold_a_manifest_and_its_files(manifest, monkeypatch, tmp_path, tiny_folder):
+    import shutil
+
+    import huggingface_hub
+
+    from geco.models import hub
+
+    repository = manifest(parts={"dinov2": "someone/vit"})
+    monkeypatch.setattr(hub, "is_reachable", lambda: True)
+
+    def download(name, *, allow_patterns, local_files_only=False):
+        source = {"someone/head": repository, "someone/vit": tiny_folder}[name]
+        place = tmp_path / "snapshots" / name
+        if not local_files_only:
+            place.mkdir(parents=True, exist_ok=True)
+            for file in (file for pattern in allow_patterns for file in source.glob(pattern)):
+                shutil.copy(file, place)
+        elif not place.is_dir():
+            raise FileNotFoundError(name)
+        return str(place)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    assert Geco.from_pretrained("someone/head", size=84, device="cpu").dim == 32
+    assert weights.locate("someone/head").given["dinov2"] == "someone/vit"
+    manifest(parts={"head": "../../secret.pth"})
+    shutil.rmtree(tmp_path / "snapshots")
+    with pytest.raises(ValueError, match=r"someone/head on the hub: parts\.head is .* outside of it"):
+        weights.locate("someone/head")
