@@ -15,5 +15,5 @@ def test_hyphens_and_case_are_forgiven(name):
 
 
 def test_a_typo_lists_the_choices():
-    with pytest.raises(ValueError, match=r"no 'dinov3'; did you mean 'dinov2'\? Choices: .*dino, dinov2"):
-        plugins.find("backbones", "dinov3")
+    with pytest.raises(ValueError, match=r"no 'dinov4'; did you mean 'dinov[23]'\? Choices: .*dino, dinov2"):
+        plugins.find("backbones", "dinov4")
