@@ -8,6 +8,7 @@ from torch.testing import assert_close
 from training_data import batch, config, pairs
 
 import geco
+from geco.models import Geco
 from geco.models.settings import EncoderConfig
 from geco.training import RunFolder, encode, fit
 from geco.training.build import build, parameter_groups, trainable, transformer_blocks
@@ -31,7 +32,7 @@ def test_a_run_starts_where_an_adapter_ends(overfitted, vit, tmp_path):
 def test_unfrozen_blocks_are_trained_and_saved(vit, tmp_path):
     settings = config(vit, epochs=2, unfreeze=1)
     fit(settings, {"squares": pairs(4)}, {}, tmp_path / "run")
-    before, after = build(settings), geco.load(tmp_path / "run", device="cpu")
+    before, after = build(settings), Geco.from_pretrained(tmp_path / "run", device="cpu")
     first, last = transformer_blocks(before)
     new_first, new_last = transformer_blocks(after)
     assert torch.equal(first.mlp.fc1.weight, new_first.mlp.fc1.weight)
@@ -62,7 +63,7 @@ def test_a_block_whose_learning_rate_is_half_moves_half_as_far(vit, tmp_path):
     bare = EncoderConfig(backbone=str(vit), size=98, lora=None)
     settings = config(vit, epochs=1, steps=1, encoder=bare, unfreeze=2, layer_decay=0.5)
     fit(settings, {"squares": pairs(4)}, {}, tmp_path / "run")
-    before, after = build(settings), geco.load(tmp_path / "run", device="cpu")
+    before, after = build(settings), Geco.from_pretrained(tmp_path / "run", device="cpu")
     moved = [
         (new.mlp.fc1.weight - old.mlp.fc1.weight).abs().median()
         for old, new in zip(transformer_blocks(before), transformer_blocks(after), strict=True)
