@@ -96,7 +96,7 @@ def _found(name: str, label: str, part: Part, value: str, locate: Locate) -> str
     try:
         if part.backbone:
             return locate(value).location
-        if Path(value).exists():
+        if as_path(value).exists():
             return value
         if part.files and looks_like_hub_id(value):
             return str(hub.fetch(value, list(part.files)))

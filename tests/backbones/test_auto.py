@@ -56,8 +56,8 @@ def test_the_map_is_transformers_own(folders, name, layer, dim, stride, multiple
 
 
 def test_every_stage_can_be_read(folders):
-    grids = [tuple(load(folders / "swin", layer=n, size=128).extract(torch.zeros(3, 9, 9)).grid) for n in (1, 2, 3, 4)]
-    assert grids == [(32, 32), (16, 16), (8, 8), (4, 4)]
+    grids = [load(folders / "swin", layer=n, size=96).extract(torch.zeros(3, 9, 9)).grid for n in (1, 4)]
+    assert grids == [(24, 24), (3, 3)]
     with pytest.raises(ValueError, match="layer must be between 1 and 4 for this backbone, got 5"):
         load(folders / "swin", layer=5)
     with pytest.raises(ValueError, match="auto backbones have no option norm"):
