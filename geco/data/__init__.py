@@ -38,6 +38,6 @@ if TYPE_CHECKING:
         squared,
         tolerating,
     )
-    from geco.data.skeletons import guess_twins, involution, published_skeletons, rows_named, subset, unnamed
+    from geco.data.skeletons import guess_twins, involution, named, published_skeletons, rows_named, subset, unnamed
 
 __all__, __getattr__, __dir__ = lazy.door(__name__)

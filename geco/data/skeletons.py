@@ -30,6 +30,14 @@ def unnamed(count: int) -> Skeleton:
     return Skeleton(tuple(f"point {i + 1}" for i in range(count)), tuple(range(count)), None)
 
 
+def named(names: Sequence[str]) -> Skeleton:
+    """The skeleton of these names, with the counterparts that left/right in them suggest."""
+    pairs = guess_twins(names)
+    table = involution(len(names), pairs)
+    # Without any left/right in the names nobody knows what a flip exchanges, so there is none.
+    return Skeleton(tuple(names), table, table if pairs else None)
+
+
 def rows_named(skeleton: Skeleton, *, only: str = "", without: str = "") -> list[int]:
     """Rows of the keypoints listed in `only` (all, if empty) that are not listed in `without`; commas in between."""
     listed = {
@@ -81,8 +89,15 @@ _SIDES = {"left": "right", "right": "left", "l": "r", "r": "l"}
 
 
 def guess_twins(names: Sequence[str]) -> list[tuple[int, int]]:
-    """Rows whose names differ only in left/right or l/r as a word: left_eye, LeftEye, eye-left, L_Eye."""
+    """Rows whose names differ only in left/right or l/r as a word: left_eye, LeftEye, eye-left, L_Eye; also leftear."""
     words = [tuple(w.lower() for w in re.findall(r"[A-Z]?[a-z]+|[A-Z]+|\d+", name)) for name in names]
-    row = {word: i for i, word in enumerate(words)}
-    other = [row.get(tuple(_SIDES.get(w, w) for w in word), i) for i, word in enumerate(words)]
+    row = {name.lower(): i for i, name in enumerate(names)} | {word: i for i, word in enumerate(words)}
+    other = []
+    for i, (name, word) in enumerate(zip(names, words, strict=True)):
+        exchanged = tuple(_SIDES.get(w, w) for w in word)
+        other.append(row.get(exchanged if exchanged != word else re.sub("left|right", _other_side, name.lower()), i))
     return [(i, j) for i, j in enumerate(other) if i < j and other[j] == i]
+
+
+def _other_side(side: re.Match[str]) -> str:
+    return _SIDES[side.group()]

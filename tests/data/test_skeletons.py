@@ -2,7 +2,7 @@
 
 import pytest
 
-from geco.data import guess_twins, involution, published_skeletons, rows_named, subset, unnamed
+from geco.data import guess_twins, involution, named, published_skeletons, rows_named, subset, unnamed
 from geco.types import Skeleton
 
 FACE = Skeleton(("nose", "left eye", "right eye", "chin"), twin=(0, 2, 1, 3), mirror=(0, 2, 1, 3))
@@ -25,6 +25,8 @@ def test_published_tables(dataset, categories, keypoints):
         (["LeftEye", "RightEye"], [(0, 1)]),
         (["eye-left", "eye-right", "Ear L", "Ear R"], [(0, 1), (2, 3)]),
         (["L_F_Paw", "R_F_Paw", "L_B_Paw"], [(0, 1)]),
+        (["snout", "leftear", "rightear", "tailbase"], [(1, 2)]),
+        (["earright2", "earleft2", "upright"], [(0, 1)]),
         (["leg", "arm", "tail"], []),
         (["left_eye", "right_ear"], []),
     ],
@@ -39,6 +41,11 @@ def test_an_involution_exchanges_pairs_and_leaves_the_others():
 
 def test_points_without_names_have_no_counterpart_and_are_not_flipped():
     assert unnamed(2) == Skeleton(("point 1", "point 2"), (0, 1), None)
+
+
+def test_a_skeleton_of_names_has_a_mirror_if_there_are_sides():
+    assert named(["nose", "leftear", "rightear"]) == Skeleton(("nose", "leftear", "rightear"), (0, 2, 1), (0, 2, 1))
+    assert named(("nose", "tail")) == Skeleton(("nose", "tail"), (0, 1), None)
 
 
 def test_rows_by_name():

@@ -87,6 +87,15 @@ def test_fractions_count_from_the_corner_and_the_choice_can_be_made(root):
     assert coco.load(root, "all", origin="corner").views[3].keypoints.xy[0].tolist() == [13, 20]
 
 
+def test_a_file_can_say_what_its_fractions_count_from(root):
+    data = content()
+    data["annotations"][0]["keypoints"][0] = 10.25
+    data["info"] = {"keypoint_origin": "index"}
+    write_json(root / "annotations.json", data)
+    assert coco.load(root, "all").views[3].keypoints.xy[0].tolist() == [13.5, 20.5]
+    assert coco.load(root, "all", origin="corner").views[3].keypoints.xy[0].tolist() == [13, 20]
+
+
 def test_flags_of_visibility(root):
     write_json(root / "annotations.json", content(flag=1))
     assert coco.load(root, "all").views[0].keypoints.visible.tolist() == [True, True, True, False]

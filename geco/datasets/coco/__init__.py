@@ -81,7 +81,8 @@ def load(
     """Random pairs of instances in different photographs, of one category or (`categories="any"`) of any.
 
     `annotations`, `images` and `twins` name other places than the usual ones. `origin` says what a coordinate
-    means: "index" of a pixel, distance from the image's "corner", or "auto": index if all are whole numbers.
+    means: "index" of a pixel, distance from the image's "corner", or "auto": what the file says in its
+    `info` under `keypoint_origin`, else index if all are whole numbers.
     `crop="square"` shows only a square around each box and a margin (a share of the box). `split="all"` takes
     every photograph. `faults`: collects what is wrong, which is left out, instead of raising.
     """
@@ -98,7 +99,7 @@ def load(
         name = str(instance.image["file_name"])
         if not shared_file or split == "all" or hashed_split(name, SHARES) == split:
             instances.append(instance)
-    marks = _Marks.of(instances, origin)
+    marks = _Marks.of(instances, _origin(content, origin))
     views: list[View] = []
     used: list[_Instance] = []
     outlines: dict[int, tuple[Any, str]] = {}
@@ -203,6 +204,13 @@ class _Marks:
         flags = {value for instance in instances for value in instance.marks[2::3]}
         is_index = origin == "index" or (origin == "auto" and whole)
         return _Marks(PIXEL_CENTRE if is_index else 0.0, 2 if 2 in flags else 1)
+
+
+def _origin(content: Any, given: str) -> str:
+    """What the user says, or the file in its `info`, as those that geco writes do."""
+    info = content.get("info") if isinstance(content, dict) else None
+    told = info.get("keypoint_origin") if isinstance(info, dict) else None
+    return told if given == "auto" and told in ("index", "corner") else given
 
 
 def _flat(marks: Any, count: int, where: str) -> tuple[float, ...]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from geco import checks
-from geco.data import guess_twins, involution, read_json
+from geco.data import involution, named, read_json
 from geco.errors import InputError
 from geco.types import Skeleton
 
@@ -30,10 +30,7 @@ def twin_table(root: Path, given: str | Path | None) -> Tables | None:
 def skeleton(names: tuple[str, ...], given: Tables | None) -> Skeleton:
     """Keypoint names with the counterparts that the table gives or, without one, that left/right in them suggest."""
     if given is None:
-        pairs = guess_twins(names)
-        table = involution(len(names), pairs)
-        # Without any left/right in the names nobody knows what a flip exchanges, so there is none.
-        return Skeleton(names, table, table if pairs else None)
+        return named(names)
     path, tables = given
     twin, mirror = (involution(len(names), _named_pairs(names, tables[label], path)) for label in ("twin", "mirror"))
     return Skeleton(names, twin, mirror)
