@@ -1,12 +1,16 @@
 """Decoding: image files → Pillow images, upright and RGB; whatever a damaged file raises is one line that names it."""
 
+import contextlib
+import importlib
 import io
 import os
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from PIL import Image as Pillow
@@ -18,6 +22,7 @@ from geco.types import Size
 
 # Nothing else is tried: some of Pillow's other readers are half finished, and that of EPS starts a program.
 FORMATS = ("JPEG", "PNG", "WEBP", "TIFF", "BMP", "GIF", "PPM", "AVIF", "JPEG2000")
+READERS = ("Jpeg", "Png", "WebP", "Tiff", "Bmp", "Gif", "Ppm", "Avif", "Jpeg2K")  # Pillow's modules for them
 RUN_A_PROGRAM = ("EPS", "WMF")
 TO_RGB = ("1", "L", "P", "RGB", "RGBX", "CMYK", "YCbCr", "HSV")  # modes that Pillow converts; transparent ones aside
 TRANSPARENT = ("RGBA", "LA", "PA", "RGBa", "La")
@@ -31,6 +36,37 @@ UPRIGHT = {  # what turns an image of this orientation upright
     7: Pillow.Transpose.TRANSVERSE,
     8: Pillow.Transpose.ROTATE_90,
 }
+
+
+class _Silence:
+    """No warnings while any thread decodes.
+
+    `warnings.catch_warnings` puts back the filters that it found, which in another thread may be those of somebody
+    else's block; this adds one filter and takes out that one.
+    """
+
+    FILTER = r"(?s:.*)"
+
+    def __init__(self) -> None:
+        self._lock, self._threads = threading.Lock(), 0
+        self._filters: list[Any] = []
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._threads += 1
+            if self._threads == 1:
+                warnings.filterwarnings("ignore", message=self.FILTER)
+                self._filters = cast(list[Any], warnings.filters)
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._threads -= 1
+            if not self._threads:
+                for filters in (self._filters, cast(list[Any], warnings.filters)):
+                    filters[:] = [item for item in filters if getattr(item[1], "pattern", "") != self.FILTER]
+
+
+_SILENCE = _Silence()
 
 
 @contextmanager
@@ -54,9 +90,7 @@ def opened(image: Any, name: str, *, what: str = "an image") -> Iterator[Pillow.
 def guarded(name: str, *, what: str = "an image") -> Iterator[None]:
     """Whatever decoding raises, as one line that names the file."""
     try:
-        with warnings.catch_warnings():
-            # Remarks on odd metadata are not the user's to mend, and for large images our own limit speaks.
-            warnings.simplefilter("ignore")
+        with _SILENCE:  # remarks on odd metadata are not the user's to mend, and for large images our own limit speaks
             yield
     except GecoError:
         raise
@@ -135,9 +169,12 @@ def _orientation(image: Pillow.Image) -> int:
         return 1
 
 
+@cache
 def _formats() -> list[str]:
-    Pillow.init()
-    return [name for name in FORMATS if name in Pillow.OPEN]  # older versions lack AVIF
+    for reader in READERS:  # these alone: Pillow.init() imports forty
+        with contextlib.suppress(ImportError):  # older versions lack AVIF
+            importlib.import_module(f"PIL.{reader}ImagePlugin")
+    return [name for name in FORMATS if name in Pillow.OPEN]
 
 
 def _start(path: str | Path | os.PathLike[str]) -> bytes:

@@ -11,9 +11,13 @@ LONGEST_WORD = 120  # a path may be longer, but its ends tell which one it is
 
 def brief(text: str) -> str:
     """The text as one printable line of bounded length; of what is too long, the middle is left out."""
-    line = " ".join(_elided(word, LONGEST_WORD) for word in text.split())
-    printable = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
-    return _elided(printable, LONGEST)
+    words = (_elided(_printable(word), LONGEST_WORD) for word in text.split())
+    line = _elided(" ".join(words), LONGEST)
+    return " ".join(_elided(word, LONGEST_WORD) for word in line.split())  # what was left out may have joined two words
+
+
+def _printable(word: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in word)
 
 
 def _elided(text: str, longest: int) -> str:

@@ -116,6 +116,28 @@ def resize_labels(labels: Tensor, to: Size) -> Tensor:
     return labels[..., rows[:, None], columns]
 
 
+def touched(mask: Bool[Tensor, "h w"], grid: Size) -> Bool[Tensor, "h2 w2"]:
+    """The cells of a grid over the image in which the centre of at least one pixel of the mask lies."""
+    size = mask.shape[-2], mask.shape[-1]
+    if grid == size:
+        return mask
+    centres = mask.nonzero().flip(-1) + 0.5
+    cell = torch.zeros(grid[0] * grid[1], dtype=torch.bool, device=mask.device)
+    cell[cells(centres, size=size, grid=grid)] = True
+    return cell.unflatten(0, grid)
+
+
+def onto(mask: Bool[Tensor, "h w"], xy: Float[Tensor, "k 2"]) -> Float[Tensor, "k 2"]:
+    """The points, those that are not on the mask moved to the centre of its nearest pixel; it must have one."""
+    size = mask.shape[-2], mask.shape[-1]
+    off = ~mask.flatten()[cells(xy, size=size, grid=size)]
+    if not bool(off.any()):
+        return xy
+    centres = mask.nonzero().flip(-1).to(xy.dtype) + 0.5
+    nearest = [centres[(centres - point).square().sum(-1).argmin()] for point in xy[off]]  # one at a time: less memory
+    return xy.index_put((off.nonzero()[:, 0],), torch.stack(nearest))
+
+
 def letterbox(size: Size, grid: Size, *, centred: bool) -> tuple[int, int, int, int]:
     """(top, left, rows, columns) of the cells that an image of this size fills on a canvas of `grid` cells.
 

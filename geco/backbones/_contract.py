@@ -21,6 +21,8 @@ class Backbone(Protocol):
     It may also have
       similarity           "dot" if its maps are compared by dot products instead of cosines
       pair(first, second)  the maps of two images (`FeatureMap`) as they are compared, if each depends on the other
+      traceable(size)      the network as a module that can be exported (`geco.export`): images of any sides if size is
+                           None, else of that one
       adapter              weights of a low-rank adapter that it comes with, as the reference implementation saves them
     """
 

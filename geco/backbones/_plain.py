@@ -18,9 +18,11 @@ from torch.nn import functional
 
 from geco.backbones._contract import FrozenBackbone
 from geco.backbones._folder import CONFIG, WEIGHTS, checked_settings, read_config, read_weights
+from geco.backbones._tracing import Interpolate, Traceable
 from geco.backbones._vit import checked_layer
 from geco.errors import InputError
 from geco.system import documents
+from geco.types import Size
 
 EPS = {"dinov2": 1e-6, "dinov2_with_registers": 1e-6, "vit": 1e-12}  # of a norm, by model type, unless the file says
 SETTINGS = {  # of a configuration that decide the network; what else it says is for training
@@ -118,35 +120,47 @@ class PlainViT(nn.Module):
 
     def forward(self, pixels: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b c h2 w2"]:
         """Patch tokens of normalised images, after the last norm unless it is left out."""
+        return self.encode(pixels, self.positions)
+
+    def encode(self, pixels: Float[Tensor, "b 3 h w"], positions: Interpolate) -> Float[Tensor, "b c h2 w2"]:
+        """The same with other positions of a grid of patches than torch interpolates."""
         patches = self.patches(pixels)
-        grid = patches.shape[-2:]
-        x = torch.cat([self.cls_token.expand(len(pixels), -1, -1), patches.flatten(2).mT], 1)
-        x = x + self._positions(grid)
+        count, grid = patches.shape[0], patches.shape[-2:]  # not len(), which tracing would take for a constant
+        x = torch.cat([self.cls_token.expand(count, -1, -1), patches.flatten(2).mT], 1)
+        x = x + positions(grid)
         if self.registers:
-            x = torch.cat([x[:, :1], self.register_tokens.expand(len(pixels), -1, -1), x[:, 1:]], 1)
+            x = torch.cat([x[:, :1], self.register_tokens.expand(count, -1, -1), x[:, 1:]], 1)
         for block in self.blocks:
             x = block(x)
         x = self.norm(x) if self._norm else x
         return x[:, 1 + self.registers :].mT.unflatten(-1, grid)
 
-    def _positions(self, grid: tuple[int, int]) -> Float[Tensor, "1 n c"]:
+    def positions(self, grid: Size) -> Float[Tensor, "1 n c"]:
+        """Positions of the class token and of all patches of a grid."""
         table = self.position_embeddings
         side = round((table.shape[1] - 1) ** 0.5)
         if tuple(grid) == (side, side):
             return table
         patches = table[:, 1:].mT.unflatten(-1, (side, side)).float()  # half precision shifts what is interpolated
-        antialias = self.config["model_type"] == "dinov2_with_registers"  # as its authors do
         patches = functional.interpolate(
-            patches, size=tuple(grid), mode="bicubic", align_corners=False, antialias=antialias
+            patches, size=tuple(grid), mode="bicubic", align_corners=False, antialias=self.antialias
         )
         return torch.cat([table[:, :1], patches.flatten(2).mT.to(table.dtype)], 1)
 
+    @property
+    def antialias(self) -> bool:
+        """Whether positions are interpolated as DINOv2's authors do for networks with registers."""
+        return self.config["model_type"] == "dinov2_with_registers"
+
     def save_pretrained(self, folder: str) -> None:
         """Write the network as the folder that it was read from: transformers opens it too."""
-        state = self.state_dict()
-        tensors = {file: state[name].detach().cpu().contiguous() for file, name in self._file_names.items()}
-        save_file(tensors, Path(folder) / WEIGHTS[0], metadata={"format": "pt"})
+        save_file(self.as_files(), Path(folder) / WEIGHTS[0], metadata={"format": "pt"})
         (Path(folder) / CONFIG).write_text(json.dumps(self.config, indent=2, sort_keys=True), encoding="utf-8")
+
+    def as_files(self) -> dict[str, Tensor]:
+        """The weights under the names that files have."""
+        state = self.state_dict()
+        return {file: state[name].detach().cpu().contiguous() for file, name in self._file_names.items()}
 
     @classmethod
     def read(cls, folder: str, config: dict[str, Any], *, layer: int, norm: bool) -> "PlainViT":
@@ -212,6 +226,12 @@ class PlainBackbone(FrozenBackbone):
                 f"image sides must be multiples of {self.multiple}, got {height}×{width}; use images.prepare() first"
             )
         return self.encoder(pixels)
+
+    def traceable(self, size: Size | None = None) -> Traceable:
+        """The network as a module that can be traced once for all sizes, or for images of this one alone."""
+        network = self.encoder
+        fixed = None if size is None else network.positions((size[0] // self.stride, size[1] // self.stride))
+        return Traceable(network, network.position_embeddings, antialias=network.antialias, fixed=fixed)
 
 
 def load_plain(location: str, *, layer: int | None, norm: bool, from_last: int = 0) -> PlainBackbone | None:

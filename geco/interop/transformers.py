@@ -140,7 +140,7 @@ class GecoForKeypointMatching(PreTrainedModel):
 
     def __init__(self, config: GecoConfig, encoder: Geco | None = None) -> None:
         super().__init__(config)
-        self.encoder = api.load(config.model, device="cpu", size=config.size) if encoder is None else encoder
+        self.encoder = _loaded(config.model, size=config.size) if encoder is None else encoder
         self.requires_grad_(False)
 
     @classmethod
@@ -159,7 +159,7 @@ class GecoForKeypointMatching(PreTrainedModel):
         folder = _local(pretrained_model_name_or_path)
         config = options.get("config") or GecoConfig.from_pretrained(folder)
         dtype = options.get("dtype") or "auto"
-        encoder = api.load(
+        encoder = Geco.for_inference(
             folder / ENCODER,
             device=options.get("device_map") or "cpu",
             size=config.size,
@@ -239,6 +239,11 @@ def _padded(pairs: "list[list[_Patches]]", sizes: Tensor) -> GecoMatchingOutput:
         mask=joined([torch.ones_like(patches.matches) for patches in sets], 0),
         sizes=sizes,
     )
+
+
+def _loaded(model: str | None, *, size: int | None) -> Geco:
+    """The model as a module of torch, which this one holds."""
+    return Geco.for_inference(models.default_model() if model is None else model, device="cpu", size=size)
 
 
 def _local(place: Any) -> Path:

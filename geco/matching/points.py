@@ -6,7 +6,7 @@ from torch import Tensor
 
 from geco import geometry, transport
 from geco.errors import InputError
-from geco.matching.scorer import Target, check_alike, check_finite, prepare, queries, score_maps, unbatched
+from geco.matching.scorer import Target, check_alike, check_finite, check_mask, prepare, queries, score_maps, unbatched
 from geco.matching.settings import MatchSettings
 from geco.transport.settings import TransportSettings
 from geco.types import FeatureMap, Matches
@@ -21,25 +21,32 @@ def transfer(
     settings: MatchSettings = MatchSettings(),
     *,
     masks: tuple[Bool[Tensor, "h w"], Bool[Tensor, "h2 w2"]] | None = None,
+    within: Bool[Tensor, "h2 w2"] | None = None,
 ) -> Matches:
     """Where points of the source image (pixels, corner origin) lie in the target image, and whether they are visible.
 
     `target` may be prepared once and asked many times; it must have been prepared with the same settings. `masks` of
-    the two objects, in image pixels, inform the transport mode; the others do without.
+    the two objects, in image pixels, inform the transport mode; the others do without. `within` is the mask of the
+    target's pixels that may be answered: every answer is the best of them, or the one of them nearest to the best
+    patch's centre (or to the mean position of the soft mode).
     """
     if not bool(torch.isfinite(points).all()):
         raise InputError("points must be finite numbers (x, y), got NaN or infinity")
+    if within is not None:
+        check_mask(within, target.image_size if isinstance(target, Target) else target.size)
     if settings.mode == "transport":
-        return _by_transport(source, target, points, settings, masks)
+        return _by_transport(source, target, points, settings, masks, within)
     ready = target if isinstance(target, Target) else prepare(target, settings)
     descriptors = queries(source, points, settings)
     if not len(descriptors):
         return Matches(points, points.clone(), points.new_zeros(0), torch.zeros(0, dtype=torch.bool))
     step = max(1, CHUNK // (ready.size[0] * ready.size[1]))
-    chunks = [_best(score_maps(some, ready), ready, settings) for some in descriptors.split(step)]
+    allowed = None if within is None else geometry.touched(within.to(ready.rows.device), ready.size)
+    chunks = [_best(score_maps(some, ready), ready, settings, allowed) for some in descriptors.split(step)]
     place, score = (torch.cat(column) for column in zip(*chunks, strict=True))
     check_finite(score)
     place = geometry.resize_points(place, size=ready.size, to=ready.image_size).to(points.dtype)
+    place = place if within is None else geometry.onto(within.to(place.device), place)
     return Matches(points, place, score, score >= settings.threshold)
 
 
@@ -49,6 +56,7 @@ def _by_transport(
     points: Float[Tensor, "k 2"],
     settings: MatchSettings,
     masks: tuple[Bool[Tensor, "h w"], Bool[Tensor, "h2 w2"]] | None,
+    within: Bool[Tensor, "h2 w2"] | None,
 ) -> Matches:
     """Each point goes where the plan sends its patch; hidden if the bin receives more than any patch of the target.
 
@@ -71,8 +79,12 @@ def _by_transport(
         visible=settings.visible_share,
     )
     sent = plan.rows(geometry.cells(points, size=first.size, grid=first.grid)[None])[0]
-    most, index = sent[:, :-1].max(-1)
+    arrived = sent[:, :-1]
+    if within is not None:
+        arrived = arrived.masked_fill(~geometry.touched(within.to(sent.device), second.grid).flatten(), -1.0)
+    most, index = arrived.max(-1)
     place = geometry.cell_centres(index, size=second.size, grid=second.grid).to(points.dtype)
+    place = place if within is None else geometry.onto(within.to(place.device), place)
     share = most / sent.sum(-1).clamp_min(torch.finfo(sent.dtype).tiny)
     return Matches(points, place, share, most > sent[:, -1])
 
@@ -86,8 +98,11 @@ def _on_grid(mask: Bool[Tensor, "h w"], features: FeatureMap) -> Bool[Tensor, "1
 
 
 def _best(
-    maps: Float[Tensor, "k h w"], target: Target, settings: MatchSettings
+    maps: Float[Tensor, "k h w"], target: Target, settings: MatchSettings, allowed: Bool[Tensor, "h w"] | None
 ) -> tuple[Float[Tensor, "k 2"], Float[Tensor, "k"]]:
+    if allowed is not None:
+        check_finite(maps)  # a NaN beside the mask would go unnoticed
+        maps = maps.masked_fill(~allowed, -torch.inf)
     score, index = maps.flatten(1).max(-1)
     place = geometry.pixel_centres(index, width=target.size[1]).to(maps.dtype)
     if settings.mode == "soft":

@@ -9,7 +9,7 @@ per target (a patch with itself, its right, lower, lower-right and lower-left ne
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional
 
@@ -129,3 +129,13 @@ def check_finite(scores: Tensor) -> None:
     """Raise if a similarity is no number, because the features are none."""
     if not bool(torch.isfinite(scores).all()):
         raise InputError("the features hold NaN or infinity, so nothing can be matched; are the weights damaged?")
+
+
+def check_mask(mask: Bool[Tensor, "h w"], size: Size) -> None:
+    """Raise unless the mask is that of an image of this size, with something on it."""
+    if tuple(mask.shape) != tuple(size):
+        raise InputError(
+            f"a mask is as large as its image, {size[0]}×{size[1]} (height×width), got {mask.shape[0]}×{mask.shape[1]}"
+        )
+    if not bool(mask.any()):
+        raise InputError("a mask without any foreground leaves nothing to match; expected some pixels of the object")

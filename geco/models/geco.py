@@ -1,6 +1,7 @@
 """Geco: a frozen backbone with a low-rank adapter, images → feature maps."""
 
 import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,16 +12,18 @@ from jaxtyping import Float, UInt8
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from geco import images
-from geco.backbones import Backbone, PlainBackbone
+from geco import checks, images
+from geco.backbones import Backbone, FrozenBackbone, PlainBackbone
 from geco.errors import FileError, InputError
-from geco.models import adapters, weights
+from geco.models import adapters, merged, weights
 from geco.models.cards import model_card
-from geco.models.extractor import Extractor
+from geco.models.extractor import Extractor, Staged
 from geco.models.quiet import QuietTransformers
-from geco.models.settings import EncoderConfig, LoraSettings
-from geco.system import cost, devices, files, tensors
+from geco.models.settings import ASPECTS, EncoderConfig, LoraSettings
+from geco.system import codec, cost, devices, files, tensors
 from geco.types import FeatureMap, Image, Size
+
+ADAPTER = weights.ADAPTER_FILES[2]
 
 
 class Geco(Extractor, nn.Module):
@@ -74,14 +77,24 @@ class Geco(Extractor, nn.Module):
 
     @property
     def input_size(self) -> int:
-        """Side of the square the images are squashed to: the configured size, rounded to what the backbone takes."""
+        """Side of the square the images are squashed to: the configured size, rounded to what the backbone takes.
+
+        Images that keep their ratio have about as many patches as this square.
+        """
         return images.fit((self.config.size, self.config.size), multiple=self.backbone.multiple)[0]
 
     # --- features -----------------------------------------------------------------------------------------------------
 
     def prepare(self, pixels: Image, size: Size | None = None) -> dict[str, Tensor]:
         """What `forward` takes for 8-bit or [0, 1] images, seen at `size` or at the model's own."""
-        return self.backbone.prepare(pixels, size or (self.input_size,) * 2, resize=self.config.resize)
+        size = size or self.seen_at((pixels.shape[-2], pixels.shape[-1]))
+        return self.backbone.prepare(pixels, size, resize=self.config.resize)
+
+    def seen_at(self, size: Size) -> Size:
+        """The size at which an image of this size comes to the encoder: a square, or as many patches in its ratio."""
+        if self.config.aspect == "squash":
+            return self.input_size, self.input_size
+        return images.keep_aspect(size, side=self.input_size, multiple=self.backbone.multiple)
 
     def forward(self, **inputs: Tensor) -> Float[Tensor, "b c h w"]:
         """Features of a batch of prepared images (`prepare`); gradients reach the adapter."""
@@ -89,14 +102,39 @@ class Geco(Extractor, nn.Module):
 
     def encode(self, pictures: Sequence[UInt8[Tensor, "3 _ _"]]) -> Sequence[Float[Tensor, "c _ _"]]:
         """A map for each image of a batch, in float32."""
-        prepared = [self.prepare(picture.to(self.device)) for picture in pictures]
+        return self._encode_staged(
+            [self._stage(picture, (picture.shape[-2], picture.shape[-1])) for picture in pictures]
+        )
+
+    def _stage(self, pixels: UInt8[Tensor, "3 h w"], size: Size) -> Staged:
+        """The image prepared for the encoder, on a CPU; for other devices its pixels, which are resized there."""
+        return Staged(self.prepare(pixels, self.seen_at(size)) if self.device.type == "cpu" else pixels, size)
+
+    def _encode_staged(self, pictures: Sequence[Staged]) -> Sequence[Float[Tensor, "c _ _"]]:
+        """A map for each staged image of a batch, in float32."""
+        groups: dict[Size, list[int]] = {}  # a batch has one size; "fit" may give several
+        for number, picture in enumerate(pictures):
+            groups.setdefault(self.seen_at(picture.size), []).append(number)
+        maps: dict[int, Tensor] = {}
+        for numbers in groups.values():
+            maps |= zip(numbers, self._encode_alike([pictures[number] for number in numbers]), strict=True)
+        return [maps[number] for number in range(len(pictures))]
+
+    def _least_side(self) -> int | None:
+        """Twice the encoder's input; None where the backbone pads, by a ratio that rounding might change."""
+        pads = getattr(type(self.backbone), "finish", None) is not FrozenBackbone.finish
+        return None if pads else 2 * self.input_size
+
+    def _encode_alike(self, pictures: Sequence[Staged]) -> list[Float[Tensor, "c _ _"]]:
+        """Maps of images that come to the encoder at the same size."""
+        prepared = [
+            self.prepare(content.to(self.device), self.seen_at(size)) if isinstance(content, Tensor) else content
+            for content, size in pictures
+        ]
         dtype = next(self.parameters()).dtype
         batch = {name: torch.stack([inputs[name] for inputs in prepared]) for name in prepared[0]}
         values = self(**{name: x.to(dtype) if x.is_floating_point() else x for name, x in batch.items()}).float()
-        return [
-            self.backbone.finish(value, (picture.shape[-2], picture.shape[-1]))
-            for value, picture in zip(values, pictures, strict=True)
-        ]
+        return [self.backbone.finish(value, picture.size) for value, picture in zip(values, pictures, strict=True)]
 
     # --- the adapter --------------------------------------------------------------------------------------------------
 
@@ -113,7 +151,10 @@ class Geco(Extractor, nn.Module):
 
     def fingerprint(self) -> str:
         """Short hash of configuration and weights: equal for models that give equal features."""
-        digest = hashlib.sha256(self.config.to_json().encode())
+        config = codec.as_dict(self.config)
+        if self.config.aspect == "squash":  # what it was before there was a choice
+            del config["aspect"]
+        digest = hashlib.sha256(json.dumps(config, indent=2).encode())
         for key, value in sorted(self.state_dict().items()):
             digest.update(key.encode())
             digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
@@ -127,6 +168,7 @@ class Geco(Extractor, nn.Module):
         name: str | Path,
         *,
         size: int | None = None,
+        resize: str | None = None,
         device: str | torch.device = "auto",
         dtype: torch.dtype | str = torch.float32,
         force: bool = False,
@@ -135,9 +177,10 @@ class Geco(Extractor, nn.Module):
     ) -> "Geco":
         """A model by name, folder or hub id: an adapter with its backbone, or a bare backbone.
 
-        `options` say how a bare backbone is read: `layer` (counted from 1) and `norm` of a vision transformer. A size
-        that costs too much (`geco.system.cost`) is refused unless it is forced. In a `dtype` of 16 bits weights take
-        half the memory; feature maps are float32 all the same.
+        `resize` is how images come to the encoder: "squash" to a square of `size`, or "fit", in their own ratio with
+        about as many patches. `options` say how a bare backbone is read: `layer` (counted from 1) and `norm` of a
+        vision transformer. A size that costs too much (`geco.system.cost`) is refused unless it is forced. In a
+        `dtype` of 16 bits weights take half the memory; feature maps are float32 all the same.
         """
         place, precision = devices.choose(device), devices.dtype_named(dtype)
         devices.check_precision(place, precision)
@@ -151,6 +194,9 @@ class Geco(Extractor, nn.Module):
             )
         else:
             model = cls._adapted(folder, name=str(name), size=size, light=light)
+        if resize is not None:
+            checks.choice(resize, "resize", ASPECTS)
+            model.config = replace(model.config, aspect=resize)
         cost.check(model.input_size, stride=model.stride, force=force)
         return model.to(device=place, dtype=precision).eval()
 
@@ -178,11 +224,17 @@ class Geco(Extractor, nn.Module):
     def _adapted(cls, folder: Path, *, name: str, size: int | None, light: bool) -> "Geco":
         config = weights.adapter_config(folder)
         config = config if size is None else replace(config, size=size)
+        kept = merged.folder_of(folder, ADAPTER, config) if light else None
+        if (found := merged.load(kept, config)) is not None:
+            model = cls(found[0], replace(config, lora=None), name=Path(name).name, note=found[1])
+            model.adapted = True
+            return model
         place = weights.locate(str(folder) if config.backbone == "." else config.backbone)
         backbone = weights.load_backbone(place, config.options, light=light)
         lora = config.lora
         if lora is not None and isinstance(backbone, PlainBackbone):
             adapters.merge_into(backbone, _adapter_weights(folder), lora, name=str(folder), base=config.backbone)
+            merged.keep(kept, backbone, place.about, origin=files.sha256(folder / ADAPTER))
             config = replace(config, lora=None)
         model = cls(backbone, config, name=Path(name).name, note=place.about)
         model.adapted = lora is not None
@@ -242,4 +294,4 @@ class Geco(Extractor, nn.Module):
 
 
 def _adapter_weights(folder: Path) -> dict[str, Tensor]:
-    return tensors.read_state(folder / "adapter_model.safetensors", expected="the weights of an adapter")
+    return tensors.read_state(folder / ADAPTER, expected="the weights of an adapter")

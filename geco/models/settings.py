@@ -10,6 +10,7 @@ from geco.system import codec, documents, strict
 
 LARGEST_SIZE = 2**16  # pixels; what is affordable is far less, and depends on the backbone (`geco.system.cost`)
 LARGEST_RANK = 2**16
+ASPECTS = ("squash", "fit")  # how an image comes to the encoder's input
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,8 @@ class EncoderConfig:
 
     backbone: str = "dinov2-base"  # a name, folder or hub id; "." is the folder this configuration lies in
     options: dict[str, Any] = field(default_factory=dict)  # of the backbone's family: layer and norm of a ViT
-    size: int = 518  # images are squashed to size × size, as the authors do
+    size: int = 518  # images are squashed to size × size, as the authors do; or to as many patches (`aspect`)
+    aspect: str = "squash"  # or "fit": sides in the image's own ratio, rounded to patches
     resize: str = "bilinear"  # antialiased; or "bicubic", or "lanczos"
     threshold: float = 0.3  # z: similarity below which this encoder's matches are "not visible"
     lora: LoraSettings | None = LoraSettings()  # None: the bare backbone
@@ -53,6 +55,8 @@ class EncoderConfig:
         object.__setattr__(self, "options", given)  # an option that is None is the backbone's default
         if self.resize not in ("bilinear", "bicubic", "lanczos"):
             raise InputError(f"resize must be bilinear, bicubic or lanczos, got {documents.shown(self.resize)}")
+        if self.aspect not in ASPECTS:
+            raise InputError(f"aspect must be {' or '.join(ASPECTS)}, got {documents.shown(self.aspect)}")
         if not self.backbone.strip() or "\0" in self.backbone:
             raise InputError(f"backbone must be a name, folder or hub id, got {documents.shown(self.backbone)}")
         strict.within(self, "size", least=1, most=LARGEST_SIZE)

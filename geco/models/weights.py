@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import Tensor
 
-from geco.backbones import MANIFEST, Backbone, Source, read_config, read_manifest, unwrapped
+from geco.backbones import MANIFEST, Backbone, PlainBackbone, Source, read_config, read_manifest, unwrapped
 from geco.errors import DISTRIBUTION, FileError, GecoError, InputError
 from geco.models import cache, hub, originals, packages, places
 from geco.models.cache import cache_folder
@@ -69,6 +69,10 @@ def _located(name: str) -> Place:
         return _in_folder(path, note=f"local folder {path}")
     if path.exists():
         documents.check_file(path, expected="an original checkpoint")
+        if path.suffix.lower() in (".onnx", ".xml"):
+            raise InputError(
+                f"{path} is an exported model, for inference only; geco.load and -m take it, training cannot"
+            )
         return _original(path)
     if looks_like_hub_id(name):
         folder = _on_hub(name)
@@ -104,8 +108,8 @@ def load_backbone(place: Place, options: Mapping[str, Any] = {}, *, light: bool 
     if backbone is None:
         with QuietTransformers():
             backbone = load(where, **options)
-    # A plug-in of another package may have read its weights by itself.
-    tensors.check_finite(dict(backbone.encoder.named_parameters()), place.location or place.family)
+    if not isinstance(backbone, PlainBackbone):  # whose file has been checked; others may have read theirs themselves
+        tensors.check_finite(dict(backbone.encoder.named_parameters()), place.location or place.family)
     return backbone
 
 

@@ -6,12 +6,14 @@ from geco.system.lazy import door
 
 if TYPE_CHECKING:
     from geco.system import (
+        ahead,
         codec,
         cost,
         devices,
         documents,
         files,
         lazy,
+        listing,
         locks,
         plugins,
         processes,

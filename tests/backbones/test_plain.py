@@ -73,6 +73,20 @@ def test_features_are_those_of_transformers(folder, sides, options):
     )
 
 
+def test_the_traceable_network_has_the_same_features_at_every_size(folder):
+    """Its positions come from products of matrices; torch's come from its own interpolation."""
+    ours = load_plain(folder, layer=2, norm=True)
+    traceable = ours.traceable()
+    for sides in ((4, 4), (7, 7), (3, 5), (1, 2), (9, 2)):
+        size = (sides[0] * ours.stride, sides[1] * ours.stride)
+        pixels = torch.randn(2, 3, *size, generator=torch.Generator().manual_seed(1))
+        with torch.inference_mode():
+            expected = ours(pixels)
+            assert_close(traceable.positions(sides), ours.encoder.positions(sides), atol=1e-6, rtol=1e-5)
+            assert_close(traceable(pixels), expected, atol=1e-5, rtol=1e-5)
+            assert torch.equal(ours.traceable(size)(pixels), expected)
+
+
 def test_what_it_saves_is_opened_by_transformers_and_is_the_same(folder, tmp_path):
     theirs, ours = both(folder, layer=2, norm=True)
     ours.encoder.save_pretrained(str(tmp_path))

@@ -86,6 +86,6 @@ def test_a_damaged_file_is_named(tmp_path):
     file.write_bytes(b"damaged")
     with (
         FeatureStore(painted.Painter(), memory=0, folder=tmp_path) as store,
-        pytest.raises(ValueError, match=rf"the features in {file} are damaged .*; delete it"),
+        pytest.raises(ValueError, match=rf"the features in .*{file.name} are damaged .*; delete it"),
     ):
         store.get(view)

@@ -168,7 +168,7 @@ def test_an_adapter_of_another_backbone_is_refused(adapted, tmp_path):
 
 
 def test_unknown_keys_in_a_configuration_are_errors():
-    with pytest.raises(ValueError, match=r"geco\.json has unknown keys colour; known: backbone"):
+    with pytest.raises(ValueError, match=r"geco\.json has unknown keys colour; known: aspect, backbone"):
         EncoderConfig.from_json('{"colour": 1}', name="geco.json")
     with pytest.raises(ValueError, match=r"lora has unknown keys dropout"):
         EncoderConfig.from_json('{"lora": {"dropout": 1}}')
