@@ -16,12 +16,18 @@ from geco.propagation.references import Reference
 from geco.propagation.settings import KeypointSettings
 from geco.propagation.voting import Panel, Votes
 
-# Found on 480 predictions of Animal-Pose validation animals from 2 to 20 others by geco-s: log-odds that a point said
-# to be visible is wrong, by (1, score − threshold, margin, twin's margin), and that one said to be hidden is visible,
-# by (1, threshold − score).
-VISIBLE_WRONG = (1.5, -8.0, -3.5, 0.0)
-HIDDEN_WRONG = (0.0, -6.2)
+# Found on 920 predictions of Animal-Pose validation animals from 5 to 20 others by geco-s: log-odds that a point said
+# to be visible is wrong, by (1, score − threshold, margin, twin's margin, peak), and that one said to be hidden is
+# visible, by (1, threshold − score). Tried and of no use beside these, once fitted to the labels: the share of
+# references that agree, a layout fitted to the other points, how difficult each keypoint was for the labels, the
+# best single reference, and how far the mirror image disagrees.
+VISIBLE_WRONG = (3.0, -5.5, -3.8, 0.0, -2.5)
+HIDDEN_WRONG = (0.2, -7.0)
+# The same from one animal, with the model's own threshold: for labels that are too few to hold any out.
+ALONE_VISIBLE_WRONG = (3.5, -7.2, -1.9, -0.5, -1.7)
+ALONE_HIDDEN_WRONG = (-0.4, -8.8)
 SPREAD = 2.0  # standard deviation around these that labels are expected to show
+FEWEST_ANIMALS = 4  # labelled, to find anything on them: thresholds of two or three made the uncertainty worse
 FEWEST = 10  # visible points of held-out animals, to find a threshold on
 SHARE = 0.1  # of the visible points that may stay below it, where no hidden ones are labelled
 TWIN_MOST = 0.3  # a counterpart further below is no danger
@@ -32,8 +38,8 @@ class Calibration:
     """When a point is not visible, and how likely it is wrong."""
 
     threshold: float
-    visible_wrong: tuple[float, ...] = VISIBLE_WRONG
-    hidden_wrong: tuple[float, ...] = HIDDEN_WRONG
+    visible_wrong: tuple[float, ...] = ALONE_VISIBLE_WRONG
+    hidden_wrong: tuple[float, ...] = ALONE_HIDDEN_WRONG
     held_out: int = 0  # labelled animals it was found on; 0: it is the model's own
 
     def visible(self, votes: Votes) -> Bool[Tensor, "k"]:
@@ -55,7 +61,7 @@ def calibrate(
 ) -> Calibration:
     """Found by predicting labelled animals from the others; `fallback` is the threshold where that tells nothing."""
     given = settings.threshold
-    if len(references) < 2:
+    if len(references) < FEWEST_ANIMALS:
         return Calibration(fallback if given is None else given)
     step = max(1, -(-len(references) // settings.held_out))
     chosen = range(0, len(references), step)
@@ -93,7 +99,7 @@ class _Trial:
 
     @classmethod
     def of(cls, panel: Panel, one: Reference, number: int, radius: float) -> "_Trial":
-        votes = panel.vote(one.features, whole=one.whole, without=number)
+        votes = panel.vote(one.features, whole=one.whole, without=number, mirrored=one.mirrored)
         distance = (votes.xy - one.points).norm(dim=-1)
         far = distance > radius * max(one.features.size)
         return cls(votes, one.visible & votes.known, one.hidden & votes.known, far)
@@ -126,9 +132,10 @@ def fit_logistic(evidence: Float[Tensor, "n d"], wrong: Bool[Tensor, "n"], prior
     return tuple(value.tolist())
 
 
-def _evidence(votes: Votes, threshold: float) -> Float[Tensor, "k 4"]:
+def _evidence(votes: Votes, threshold: float) -> Float[Tensor, "k 5"]:
     one = torch.ones_like(votes.score)
-    return torch.stack([one, votes.score - threshold, votes.margin, votes.twin_margin.clamp(max=TWIN_MOST)], -1)
+    twin_margin = votes.twin_margin.clamp(max=TWIN_MOST)
+    return torch.stack([one, votes.score - threshold, votes.margin, twin_margin, votes.peak], -1)
 
 
 def _hidden_evidence(votes: Votes, threshold: float) -> Float[Tensor, "k 2"]:

@@ -1,6 +1,6 @@
 """References: what the labelled animals say about each keypoint, and the windows of images that animals are seen in."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,8 @@ from torch.nn import functional
 
 from geco import geometry, images, matching
 from geco.errors import InputError
-from geco.propagation.annotations import HIDDEN, UNKNOWN, VISIBLE, Animal, LabelSet
+from geco.propagation import video
+from geco.propagation.annotations import HIDDEN, UNKNOWN, VISIBLE, Animal, LabelledImage, LabelSet
 from geco.propagation.settings import KeypointSettings
 from geco.types import Encoder, FeatureMap, Size
 
@@ -29,31 +30,60 @@ class Reference:
     visible: Bool[Tensor, "k"]
     hidden: Bool[Tensor, "k"]  # labelled as hidden; what is neither is not known
     whole: Float[Tensor, "c"]  # mean descriptor: references that are like a target are like it here
+    mirrored: FeatureMap | None = None  # of the window's mirror image
 
 
 def gather(encoder: Encoder, labels: LabelSet, settings: KeypointSettings) -> Iterator[Reference]:
     """The labelled animals one after the other; those without a visible point are left out."""
-    for image in labels.images:
-        animals = [animal for animal in image.animals if bool((animal.state == VISIBLE).any())]
-        if not animals:
-            continue
-        pixels = images.read(image.path)
+    for image, pixels in opened([image for image in labels.images if _visible_animals(image)]):
         size = pixels.shape[-2], pixels.shape[-1]
-        for animal in animals:
+        for animal in _visible_animals(image):
             _check_inside(animal, size, image.path)
             box = window_of(animal, size, settings.margin)
-            (features,) = encoder.extract_stream([pixels_in(pixels, box)])
-            yield reference(features, animal, box)
+            features, mirrored = next(encode(encoder, [pixels_in(pixels, box)], mirror=settings.mirror))
+            yield reference(features, animal, box, mirrored=mirrored)
 
 
-def reference(features: FeatureMap, animal: Animal, box: Box) -> Reference:
+def _visible_animals(image: LabelledImage) -> list[Animal]:
+    return [animal for animal in image.animals if bool((animal.state == VISIBLE).any())]
+
+
+def opened(labelled: Sequence[LabelledImage]) -> Iterator[tuple[LabelledImage, UInt8[Tensor, "3 _ _"]]]:
+    """The images with their pixels, one after the other; the frames of a video together, since it is decoded once."""
+    films: dict[Path, list[LabelledImage]] = {}
+    for image in labelled:
+        if image.frame is None:
+            yield image, images.read(image.path)
+        else:
+            films.setdefault(image.path, []).append(image)
+    for path, frames in films.items():
+        for number, pixels in video.pick(path, [int(image.frame or 0) for image in frames]):
+            for image in frames:
+                if image.frame == number:
+                    yield image, pixels
+
+
+def encode(
+    encoder: Encoder, windows: Iterable[UInt8[Tensor, "3 _h _w"]], *, mirror: bool
+) -> Iterator[tuple[FeatureMap, FeatureMap | None]]:
+    """The features of each window and, if they are wanted, those of its mirror image."""
+    if not mirror:
+        for features in encoder.extract_stream(windows):
+            yield features, None
+        return
+    maps = encoder.extract_stream(pixels for window in windows for pixels in (window, window.flip(-1)))
+    for features in maps:
+        yield features, next(maps)
+
+
+def reference(features: FeatureMap, animal: Animal, box: Box, *, mirrored: FeatureMap | None = None) -> Reference:
     """The animal whose window has these features."""
     corner = torch.tensor(box[:2], dtype=torch.float32)
     visible = animal.state == VISIBLE
     points = torch.where(visible[:, None], animal.xy - corner, 0.0)
     descriptors = matching.queries(features, points.to(features.values.device))
     hidden = animal.state == HIDDEN
-    return Reference(features, descriptors, points, visible, hidden, mean_descriptor(features))
+    return Reference(features, descriptors, points, visible, hidden, mean_descriptor(features), mirrored)
 
 
 def mean_descriptor(features: FeatureMap) -> Float[Tensor, "c"]:

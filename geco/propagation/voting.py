@@ -9,16 +9,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
 from geco import geometry, matching
 from geco.propagation.references import Reference
-from geco.types import FeatureMap, Skeleton
+from geco.types import FeatureMap, Size, Skeleton
 
 FINE = 8  # places per side of a patch that a point may lie at
 APART = 0.15  # of the map's side: a runner-up further off is another place
+SOFTNESS = 0.05  # of similarity: a place that is so much worse counts e times less
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Votes:
     margin: Float[Tensor, "k"]  # … above the best place elsewhere
     twin_margin: Float[Tensor, "k"]  # … above the left or right counterpart at the same place; 1 without counterpart
     known: Bool[Tensor, "k"]  # some reference shows it
+    peak: Float[Tensor, "k"]  # share of the score map's weight (a softmax) around the place
 
 
 class Panel:
@@ -38,30 +40,69 @@ class Panel:
     def __init__(self, references: Sequence[Reference], skeleton: Skeleton, *, most: int) -> None:
         self.references, self.most = references, most
         self.twin = torch.tensor(skeleton.twin)
+        self.mirror = None if skeleton.mirror is None else torch.tensor(skeleton.mirror)
         self._descriptors = torch.stack([one.descriptors for one in references])
         self._visible = torch.stack([one.visible for one in references]).to(self._descriptors.device)
-        self._whole = torch.stack([one.whole for one in references])
+        self.looks = torch.stack([one.whole for one in references])
 
-    def vote(self, target: FeatureMap, *, whole: Float[Tensor, "c"], without: int | None = None) -> Votes:
-        """Where each keypoint lies in the target, whose mean descriptor is `whole`."""
+    def vote(
+        self,
+        target: FeatureMap,
+        *,
+        whole: Float[Tensor, "c"],
+        without: int | None = None,
+        mirrored: FeatureMap | None = None,
+    ) -> Votes:
+        """Where each keypoint lies in the target, whose mean descriptor is `whole`.
+
+        The features of the target's mirror image have a vote of their own: there, left looks like right.
+        """
+        maps, known = self.maps(target, whole=whole, without=without, mirrored=mirrored)
+        return self.votes_at(maps, maps.flatten(1).argmax(1), known, size=target.size)
+
+    def maps(
+        self,
+        target: FeatureMap,
+        *,
+        whole: Float[Tensor, "c"],
+        without: int | None = None,
+        mirrored: FeatureMap | None = None,
+    ) -> tuple[Float[Tensor, "k h w"], Bool[Tensor, "k"]]:
+        """The score map of each keypoint, and which keypoints some reference shows."""
         weight = self._weights(whole, without)
-        known = (weight > 0).any(0)
         mean = functional.normalize((self._descriptors * weight[..., None]).sum(0), dim=-1)
         maps = score_maps(mean, target)
-        score, index = maps.flatten(1).max(1)
+        if mirrored is not None:
+            assert self.mirror is not None
+            maps = (maps + score_maps(mean[self.mirror.to(mean.device)], mirrored).flip(-1)) / 2
+        return maps, (weight > 0).any(0)
+
+    def votes_at(
+        self, maps: Float[Tensor, "k h w"], index: Int[Tensor, "k"], known: Bool[Tensor, "k"], *, size: Size
+    ) -> Votes:
+        """What the maps of a target of this size say of one place for each keypoint, an index into its flat map."""
         height, width = maps.shape[-2:]
+        score = maps.flatten(1).gather(1, index[:, None])[:, 0]
         place = geometry.pixel_centres(index, width=width)
-        elsewhere = maps.masked_fill(_near(place, (height, width)), -1.0).flatten(1).amax(1)
+        near = _near(place, (height, width))
+        elsewhere = maps.masked_fill(near, -1.0).flatten(1).amax(1)
         twin = self.twin.to(index.device)
         counterpart = maps.flatten(1)[twin].gather(1, index[:, None])[:, 0]
         alone = (twin == torch.arange(len(twin), device=twin.device)) | ~known[twin]
+        softly = ((maps - score[:, None, None]) / SOFTNESS).clamp(max=1).exp()
         return Votes(
-            geometry.resize_points(place.float(), size=(height, width), to=target.size).cpu(),
+            geometry.resize_points(place.float(), size=(height, width), to=size).cpu(),
             score.where(known, -1.0).cpu(),
             (score - elsewhere).cpu(),
             (score - counterpart).where(~alone, 1.0).cpu(),
             known.cpu(),
+            ((softly * near).sum((1, 2)) / softly.sum((1, 2))).cpu(),
         )
+
+    def voting(self, whole: Float[Tensor, "c"]) -> list[Reference]:
+        """The references most like a target, at most as many as may vote."""
+        order = (self.looks @ whole).argsort(descending=True, stable=True)[: self.most].tolist()
+        return [self.references[number] for number in order]
 
     def _weights(self, whole: Float[Tensor, "c"], without: int | None) -> Float[Tensor, "r k"]:
         """1 for each keypoint that a reference shows, if the reference is among those most alike; else 0.
@@ -73,7 +114,7 @@ class Panel:
             visible[without] = 0
         if len(visible) <= self.most:
             return visible
-        alike = self._whole @ whole
+        alike = self.looks @ whole
         if without is not None:
             alike[without] = -torch.inf
         chosen = torch.zeros_like(alike)

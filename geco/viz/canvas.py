@@ -3,6 +3,7 @@
 Drawn with matplotlib's objects, without pyplot: no window, no global state, nothing to close.
 """
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,21 @@ def save(figure: Figure, path: str | Path) -> Path:
     kind = path.suffix.removeprefix(".").lower() or "png"
     if kind not in KINDS:
         raise InputError(f"{path} names no kind of picture; expected one that ends in .{', .'.join(KINDS)}")
+    _take_text_as_it_is(figure)
+    return files.replace(path, lambda draft: figure.savefig(draft, format=kind))
+
+
+def png(figure: Figure) -> bytes:
+    """The figure as a PNG file that is written nowhere."""
+    _take_text_as_it_is(figure)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png")
+    return buffer.getvalue()
+
+
+def _take_text_as_it_is(figure: Figure) -> None:
     for text in figure.findobj(Text):
         text.set_parse_math(False)  # names may hold a $, which is no formula
-    return files.replace(path, lambda draft: figure.savefig(draft, format=kind))
 
 
 def side_by_side(

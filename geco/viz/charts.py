@@ -1,4 +1,4 @@
-"""Charts of numbers: curves over a radius or over training, speed, imbalance bars, confusion matrices."""
+"""Charts of numbers: curves over radii, training or references, reliability, speed, imbalance, confusion matrices."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +32,46 @@ def curves(
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
+    return figure
+
+
+@dataclass(frozen=True)
+class Band:
+    """A line and the interval around each of its points."""
+
+    x: Sequence[float]
+    y: Sequence[float]
+    low: Sequence[float]
+    high: Sequence[float]
+
+
+def bands(lines: Mapping[str, Band], *, title: str = "", x_label: str = "", y_label: str = "") -> Figure:
+    """Lines with intervals over a few counts at equal distances, for example PCK over 1, 2, 5, 10 labelled images."""
+    figure, axes = _chart(5, 3.6, title)
+    counts = sorted({x for line in lines.values() for x in line.x})
+    for name, line in lines.items():
+        places = [counts.index(x) for x in line.x]
+        (drawn,) = axes.plot(places, line.y, marker=".", label=name)
+        axes.fill_between(places, line.low, line.high, color=drawn.get_color(), alpha=0.15, linewidth=0)
+    axes.set(xlabel=x_label, ylabel=y_label)
+    axes.set_xticks(range(len(counts)), labels=[f"{x:g}" for x in counts])
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False, fontsize=8)
+    return figure
+
+
+def reliability(rows: Sequence[tuple[float, float, int]], *, title: str = "") -> Figure:
+    """Share of wrong points against their uncertainty: (expected, true, points) of each bin; best on the diagonal."""
+    figure, axes = _chart(4, 4, title)
+    axes.plot([0, 100], [0, 100], color=palette.QUOTED, linewidth=1)
+    most = max((count for *_, count in rows), default=1)
+    expected, wrong = ([100 * row[side] for row in rows] for side in (0, 1))
+    axes.plot(expected, wrong, color=palette.PALETTE[0], linewidth=1)
+    axes.scatter(expected, wrong, s=[10 + 190 * count / most for *_, count in rows], color=palette.PALETTE[0])
+    for x, y, (*_, count) in zip(expected, wrong, rows, strict=True):
+        axes.annotate(f"{count:,}", (x, y), xytext=(7, -10), textcoords="offset points", fontsize=7)
+    axes.set(xlabel="uncertainty in %", ylabel="wrong in %", xlim=(0, 100), ylim=(0, 100))
+    axes.grid(alpha=0.3)
     return figure
 
 
