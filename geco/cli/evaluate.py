@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from geco.cli import _outputs, _reports
-from geco.cli._options import Device, Dtype, Force, load_model
+from geco.cli._fewshot_reports import fewshot
+from geco.cli._options import Device, Dtype, Force, Resize, load_model
 from geco.cli._pose_reports import pose, surface
 from geco.cli._progress import progress_bars
 from geco.errors import InputError
@@ -16,7 +17,7 @@ from geco.evaluation.settings import PROTOCOLS, KeypointSettings, PartsProtocol,
 if TYPE_CHECKING:
     from geco.data import PairDataset, PartDataset
     from geco.evaluation import Report
-    from geco.models import Geco
+    from geco.models import Extractor
 
 PANEL = "Measuring"
 
@@ -57,6 +58,7 @@ def add_to(app: typer.Typer) -> None:
     group = typer.Typer(help="Evaluate features: keypoint transfer, parts, poses.", no_args_is_help=True)
     group.command("keypoints")(keypoints)
     group.command("parts")(parts)
+    group.command("fewshot")(fewshot)
     group.command("pose")(pose)
     group.command("surface")(surface)
     app.add_typer(group, name="evaluate", rich_help_panel=PANEL)
@@ -76,6 +78,7 @@ def keypoints(
     layers: Layers = None,
     norm: Norm = None,
     sizes: Sizes = None,
+    resize: Resize = None,
     force: Force = False,
     out: Out = None,
     cache: Cache = None,
@@ -119,7 +122,9 @@ def keypoints(
     alone = len(variants) == 1
     reports: list[Report] = []
     for name, layer, size in variants:
-        encoder = load_model(name, layer=layer, norm=norm, size=size, force=force, device=device, dtype=dtype)
+        encoder = load_model(
+            name, layer=layer, norm=norm, size=size, resize=resize, force=force, device=device, dtype=dtype
+        )
         protocols = [protocol.visible_above(encoder.threshold) for protocol in named]
         label = _label(encoder, layer, size, taken={report.label for report in reports})
         folder = out if out is None or alone else out / label
@@ -158,13 +163,14 @@ def _pairs(dataset: "PairDataset | PartDataset", name: str) -> "PairDataset":
     return dataset
 
 
-def _label(model: "Geco", layer: int | None, size: int | None, *, taken: set[str]) -> str:
+def _label(model: "Extractor", layer: int | None, size: int | None, *, taken: set[str]) -> str:
     """Name of a variant, different from those taken: two run folders may end in the same word."""
     label = model.name + (f"-layer{layer}" if layer else "") + (f"-{size}px" if size else "")
+    label += "-fit" if model.config.aspect == "fit" else ""
     return label if label not in taken else next(n for i in range(2, 99) if (n := f"{label}-{i}") not in taken)
 
 
-def _about(model: "Geco") -> dict[str, Any]:
+def _about(model: "Extractor") -> dict[str, Any]:
     """What the report says of the model; its options stand beside the other settings, as in release 0.1."""
     config = asdict(model.config)
     known = {"name": model.name, "fingerprint": model.fingerprint(), "dtype": model.dtype}

@@ -1,6 +1,6 @@
 """`geco train`: the paper's recipe or your own, on any datasets; stop it at any time, the same command resumes it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -127,31 +127,16 @@ def _first(pairs: Any, count: int) -> list[Any]:
 def _fit(config: TrainConfig, train_sets: Split, valid_sets: Split, folder: Path, *, label: str) -> "Outcome":
     """Train with a progress bar; interrupted, the command ends as a shell expects."""
     from geco.cli import INTERRUPTED
-    from geco.cli._progress import progress_bars
+    from geco.cli._progress import progress_bars, watching
     from geco.training import fit
 
     with progress_bars(shown=processes.is_first(), transient=False) as update:
-        outcome = fit(config, train_sets, valid_sets, folder, watch=_watching(label, update))
+        outcome = fit(config, train_sets, valid_sets, folder, watch=watching(label, update))
     if not outcome.finished:
         if processes.is_first():
             notes.print(f"step {outcome.step} of {outcome.total} saved in {folder}; the same command resumes it")
         raise typer.Exit(INTERRUPTED)
     return outcome
-
-
-def _watching(label: str, update: Callable[..., None]) -> Callable[[int, int, Mapping[str, Any]], None]:
-    """What shows the latest loss and validation beside the bar."""
-    latest: dict[str, str] = {}
-
-    def watch(step: int, total: int, record: Mapping[str, Any]) -> None:
-        if record["kind"] == "validation":
-            latest["PCK@0.1"] = f"{record['PCK']:.1f}"
-        else:
-            latest["loss"] = f"{record['loss']:.3f}"
-            latest["images/s"] = f"{record['images_per_second']:.1f}"
-        update(label, step, total, "  ".join(f"{name} {value}" for name, value in latest.items()))
-
-    return watch
 
 
 def _compare(

@@ -9,15 +9,20 @@ from geco.errors import InputError
 from geco.matching.settings import MatchSettings
 from geco.pose.settings import DecorateSettings, PoseSettings
 from geco.propagation.settings import CentroidSettings
+from geco.propagation.settings import KeypointSettings as LabelSettings
 from geco.system import strict
 
 AS_PUBLISHED = MatchSettings()
 RENDERED = DecorateSettings()
+AS_PROPAGATED = LabelSettings()
 EVERY_IMAGE = PoseSettings(confidence=0.0, matches=4)  # the unsure ones count as well
 LARGEST_RADIUS = 10  # times the longer side; beyond 1.5 everything is a hit
 LARGEST_BATCH = 100_000  # images
 MOST_RESAMPLES = 10_000_000
 MOST_REPEATS = 1_000_000
+MOST_DRAWS = 10_000
+LARGEST_FRAME = 8192  # pixels of a side
+MOST_POINTS = 10_000
 
 
 def _check_radii(settings: object, name: str) -> None:
@@ -144,6 +149,45 @@ class SurfaceProtocol:
     seed: int = 0
 
 
+@dataclass(frozen=True)
+class FewShotProtocol:
+    """Keypoints of some animals carried to others of their category; α is `labels.radius`, of the longer side."""
+
+    references: tuple[int, ...] = (1, 2, 5, 10, 20, 50)
+    draws: int = 3  # of references and targets, in each category
+    targets: int | None = 40  # of a draw at most; None: all animals that are no references
+    headline: int = 10  # references of the reliability diagram and the reviewer's curve, or the nearest number below
+    labels: LabelSettings = AS_PROPAGATED  # how the references vote
+    reviewed: float = 0.2  # share of the points, the most uncertain, among which errors are counted
+    right: float = 0.95  # share of right points that a reviewer wants to reach
+    bins: int = 10  # of the reliability diagram
+    batch_size: int = 8
+    memory: int = 2 * 1024**3  # bytes of feature maps kept in memory; more goes to disk
+    resamples: int = 1000  # of the bootstrap over images
+    confidence: float = 0.95
+    seed: int = 0  # of the draws and the bootstrap
+
+    def __post_init__(self) -> None:
+        strict.check(self)
+        if not self.references:
+            raise InputError("references must be one number or more, got none")
+        if len(set(self.references)) < len(self.references):
+            raise InputError(f"references must be different numbers, got {', '.join(map(str, self.references))}")
+        strict.within(self, "references", "targets", "headline", "bins", "batch_size", "resamples", least=1)
+        strict.within(self, "references", most=LARGEST_BATCH)
+        strict.within(self, "draws", least=1, most=MOST_DRAWS)
+        strict.within(self, "bins", most=1000)
+        strict.within(self, "batch_size", most=LARGEST_BATCH)
+        strict.within(self, "resamples", most=MOST_RESAMPLES)
+        strict.within(self, "reviewed", "right", "confidence", above=0, below=1)
+        strict.within(self, "memory", "seed", least=0)
+
+    @property
+    def alpha(self) -> float:
+        """Share of an image's longer side within which a point is right."""
+        return self.labels.radius
+
+
 class Conditions(NamedTuple):
     """Under which conditions a model is timed."""
 
@@ -182,6 +226,24 @@ class RuntimeProtocol:
     def conditions(self) -> Iterator[Conditions]:
         """Every combination."""
         return (Conditions(*choice) for choice in product(self.devices, self.dtypes, self.sizes, self.batches))
+
+
+@dataclass(frozen=True)
+class FrameProtocol:
+    """What is timed end to end, decoding apart."""
+
+    frame: tuple[int, int] = (480, 640)  # height and width of a frame
+    points: int = 8  # that are looked for in each
+    warmup: int = 3
+    repeats: int = 20
+
+    def __post_init__(self) -> None:
+        strict.check(self)
+        strict.within(self, "frame", least=8, most=LARGEST_FRAME)
+        strict.within(self, "points", "repeats", least=1)
+        strict.within(self, "points", most=MOST_POINTS)
+        strict.within(self, "repeats", "warmup", most=MOST_REPEATS)
+        strict.within(self, "warmup", least=0)
 
 
 @dataclass(frozen=True)

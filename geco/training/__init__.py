@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 from geco.system import lazy
 
 if TYPE_CHECKING:
+    from geco.training.adaptation import Adapted, adapt
+    from geco.training.adaptation import prepare as prepare_adaptation
     from geco.training.batches import TrainingPairs
     from geco.training.build import build as build_model
     from geco.training.build import starting_from, trainable

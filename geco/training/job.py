@@ -122,6 +122,14 @@ class Job:
         every = self.config.validate_every or len(self.keys)
         return bool(self.valid) and (step % every == 0 or step == self.total)
 
+    def exhausted(self) -> bool:
+        """Whether the last validations, as many as `patience` says, were no better than one before them."""
+        patience, state = self.config.patience, self.state
+        if patience is None or state.best_step < 0:
+            return False
+        every = self.config.validate_every or len(self.keys)
+        return state.validated - state.best_step >= patience * every
+
     def validate(self) -> dict[str, Any]:
         """Evaluate the model, save it if it is the best so far, draw; what was logged."""
         with self._averaged():

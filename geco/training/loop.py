@@ -32,11 +32,12 @@ class Outcome:
     total: int
     best: float  # mean PCK@0.1 in % on the validation sets; nan without them
     best_step: int
+    stopped: bool = False  # before its last step, because validations had become no better (`patience`)
 
     @property
     def finished(self) -> bool:
         """False if it was interrupted; the same call resumes it."""
-        return self.step == self.total
+        return self.stopped or self.step == self.total
 
 
 def fit(
@@ -63,7 +64,7 @@ def _fit(job: Job, watch: Watch) -> Outcome:
     if job.due(job.state.step) and job.state.validated != job.state.step:
         watch(job.state.step, job.total, job.validate())
     with StopSignals() as signals:
-        for parts, waited in timed(job.batches()):
+        for parts, waited in timed(iter(()) if job.exhausted() else job.batches()):
             started = time.perf_counter()
             try:
                 values = job.take(parts)
@@ -78,11 +79,13 @@ def _fit(job: Job, watch: Watch) -> Outcome:
             if job.due(job.state.step) and not stop:
                 watch(job.state.step, job.total, job.validate())
                 stop = job.agreed(signals.received)
+            stop = stop or job.exhausted()
             if job.state.step % job.config.save_every == 0 or job.state.step == job.total or stop:
                 job.save()
             if stop:
                 break
-    return Outcome(job.run.path, job.state.step, job.total, job.state.best, job.state.best_step)
+    state = job.state
+    return Outcome(job.run.path, state.step, job.total, state.best, state.best_step, stopped=job.exhausted())
 
 
 def timed(batches: Iterator[list[Pair]]) -> Iterator[tuple[list[Pair], float]]:

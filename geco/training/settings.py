@@ -124,6 +124,7 @@ class TrainConfig:
     save_every: int = 200  # steps between checkpoints
     validate_every: int | None = None  # steps; None: after each epoch
     validation_pairs: int = 200  # of each validation set, spread evenly over it
+    patience: int | None = None  # validations without a better one after which the run ends; None: it never does
     calibrate: bool = False  # threshold of saved models: what one in ten visible points of validation stays below
     workers: int = 2  # processes that load pairs
     cpu: bool = False  # even where there is a GPU
@@ -133,7 +134,7 @@ class TrainConfig:
         strict.check(self)
         strict.within(self, "epochs", "batch_size", "accumulate", "save_every", "validation_pairs", above=0)
         strict.within(self, "learning_rate", above=0)
-        for name in ("steps", "validate_every", "clip"):
+        for name in ("steps", "validate_every", "patience", "clip"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise InputError(f"{name} must be above 0, or None, got {value}")
@@ -170,6 +171,32 @@ class TrainConfig:
         return replace(self, encoder=replace(self.encoder, size=size), augment=replace(self.augment, size=size))
 
 
+@dataclass(frozen=True)
+class AdaptSettings:
+    """A short training on someone's own labels."""
+
+    fewest: int = 20  # labelled animals, below which nothing is trained
+    held_out: float = 0.25  # share of the animals that training is stopped by
+    steps: int = 120
+    validate_every: int = 20
+    patience: int = 2  # validations without a better one after which training ends
+    batch_size: int = 4  # pairs
+    learning_rate: float = 2e-4
+    margin: float = 0.25  # of its longer side that an animal's box is grown by on each side before it is cut out
+    sources: int = 8  # animals that each held-out one is compared with
+    workers: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        strict.check(self)
+        strict.within(self, "fewest", least=3)
+        strict.within(self, "held_out", above=0, below=1)
+        strict.within(self, "steps", "validate_every", "patience", "batch_size", "sources", least=1)
+        strict.within(self, "learning_rate", above=0)
+        strict.within(self, "margin", least=0, most=10)
+        strict.within(self, "workers", "seed", least=0)
+
+
 # What may change when a run resumes: none of it alters the steps already taken or how the next ones are taken …
-FREE = ("calibrate", "save_every", "validate_every", "validation_pairs", "workers", "cpu", "tensorboard")
+FREE = ("calibrate", "save_every", "validate_every", "validation_pairs", "patience", "workers", "cpu", "tensorboard")
 LENGTH = ("epochs", "steps")  # … nor does the length, unless the learning rate falls towards the end

@@ -268,3 +268,31 @@ def test_mistakes_are_explained(geco, birds, tiny_folder, tmp_path):
 def test_help_shows_an_example_of_each_command(geco):
     for words in (("evaluate", "keypoints"), ("evaluate", "parts"), ("bench",), ("report",), ("parts",)):
         assert "Example" in geco(*words, "--help").stdout
+
+
+def test_a_few_labelled_birds_are_evaluated_with_two_models(geco, birds, tiny_folder, tmp_path):
+    out = tmp_path / "run"
+    words = [
+        "evaluate",
+        "fewshot",
+        "cub",
+        birds,
+        "--split",
+        "test",
+        "--references",
+        "1,2",
+        "--draws",
+        1,
+        "--targets",
+        2,
+    ]
+    result = geco(*words, "-m", tiny_folder, "-m", tiny_folder, "--mirror", "--set", "n_pairs=12", "--out", out)
+    assert "PCK@0.1 in %" in result.stdout
+    report = load_report(out)
+    assert {"pck.png", "review.png", "report.json", "comparison.csv"} <= {path.name for path in out.iterdir()}
+    (first,) = (
+        value for key, value in report.values.items() if key.endswith("2 references, votes wrong") and "-2" not in key
+    )
+    assert 0 <= first <= 1
+    refused = geco(*words, "--references", "0", fails=True)
+    assert "references must be 1 or more" in str(refused.exception)

@@ -103,7 +103,8 @@ def conditions(encoder: Encoder, settings: TableSettings) -> RuntimeProtocol | N
     """Under which an encoder is timed, one image at a time; None if it cannot be, or is not to be."""
     if not settings.repeats or not isinstance(encoder, Timed):
         return None
-    dtype = str(next(encoder.parameters()).dtype).removeprefix("torch.")
+    # What it is called in: the weights of an exported model may be of other kinds.
+    dtype = getattr(encoder, "dtype", None) or str(next(encoder.parameters()).dtype).removeprefix("torch.")
     return RuntimeProtocol(
         batches=(1,),
         sizes=(encoder.input_size,),
