@@ -16,7 +16,7 @@ from torch import Tensor
 from geco import api, images, viz
 from geco.errors import MissingFileError
 from geco.matching.settings import MatchSettings
-from geco.models import Geco
+from geco.models import Extractor
 from geco.system import Progress, files, silent
 from geco.types import FeatureMap
 
@@ -56,11 +56,11 @@ class Exhibit:
 
 
 def draw(
-    encoder: Geco,
+    encoder: Extractor,
     folder: Path,
     *,
     threshold: float | None = None,
-    backbone: Geco | None = None,
+    backbone: Extractor | None = None,
     progress: Progress = silent,
 ) -> Path:
     """Write the tour's pictures and its page into a folder; returns the page.
@@ -105,7 +105,7 @@ class Tour:
     """One encoder and what it makes of some photographs."""
 
     def __init__(
-        self, encoder: Geco, pictures: Mapping[str, UInt8[Tensor, "3 _ _"]], *, threshold: float | None = None
+        self, encoder: Extractor, pictures: Mapping[str, UInt8[Tensor, "3 _ _"]], *, threshold: float | None = None
     ) -> None:
         self.encoder, self.pictures = encoder, dict(pictures)
         self.settings: MatchSettings = api.match_settings(encoder, threshold=threshold)
