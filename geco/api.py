@@ -1,68 +1,125 @@
-"""The one-line functions: load, transfer, match, heatmap, features, label, decorate, estimate_pose."""
+"""The one-line functions: load, transfer, match, heatmap, features, label, propagate, decorate, estimate_pose."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from geco import checks, geometry, matching, models, pose, propagation
+from geco import checks, export, images, matching, models, pose, propagation
 from geco.errors import InputError
 from geco.images import Readable
+from geco.matching import Placed, Region
 from geco.matching.settings import MatchSettings
-from geco.models import Geco
-from geco.pose import Decoration, Pose
+from geco.models import Extractor
 from geco.pose.settings import DecorateSettings, PoseSettings
-from geco.types import Encoder, FeatureMap, Matches, Size
+from geco.propagation.settings import KeypointSettings
+from geco.types import Encoder, FeatureMap, Matches
 
 Points = Sequence[tuple[float, float]] | Any  # anything torch.as_tensor turns into (k, 2)
 Model = Encoder | str | Path | None  # a loaded model, or what `load` takes
 Seen = Readable | FeatureMap  # an image, or its features if they have been extracted already
+Looked = Seen | Region  # the same, or a part of it
+Many = list[Any] | tuple[Any, ...] | Iterator[Any]  # of those
 
 
-def load(name: str | Path | None = None, *, device: str = "auto", **options: Any) -> Geco:
+def load(
+    name: str | Path | None = None, *, device: str = "auto", engine: str | None = None, **options: Any
+) -> Extractor:
     """A model ready for inference, adapter merged: by name, run folder, hub id, or None for the packaged default.
 
-    `options` go to `Geco.from_pretrained`: size, dtype, and how a bare backbone is read (layer, norm).
+    An exported file (.onnx, .xml) is run by its own engine. With `engine` "onnx" or "openvino" another model is
+    exported once into the cache folder. `options` go to `Geco.from_pretrained`: size, dtype, layer, norm.
     """
-    return Geco.for_inference(models.default_model() if name is None else name, device=device, **options)
+    return export.load_model(models.default_model() if name is None else name, device=device, engine=engine, **options)
 
 
+@overload
 def transfer(
-    source: Seen,
-    target: Seen,
+    source: Looked, target: Looked, points: Points, *, model: Model = None, settings: MatchSettings | None = None
+) -> Matches: ...
+@overload
+def transfer(
+    source: Looked, target: Many, points: Points, *, model: Model = None, settings: MatchSettings | None = None
+) -> Iterator[Matches]: ...
+def transfer(
+    source: Looked,
+    target: Looked | Many,
     points: Points,
     *,
     model: Model = None,
     settings: MatchSettings | None = None,
-) -> Matches:
-    """Where points (x, y) of the source image lie in the target image, how sure, and whether they are visible there."""
+) -> Matches | Iterator[Matches]:
+    """Where points (x, y) of the source image lie in the target image, how sure, and whether they are visible there.
+
+    Images, their feature maps, or `Region`s with a box or a mask. Of a list (or iterator) of targets, one `Matches`
+    after the other, each target encoded when its turn comes.
+    """
     encoder = _encoder(model)
     settings = _settings(encoder, settings)
-    start, end = matching.paired(encoder, *_maps(encoder, source, target))
-    xy = as_points(points, start.size).to(start.values.device)
-    return matching.transfer(start, end, xy, settings)
+    if not isinstance(target, list | tuple | Iterator):
+        (first, start), (second, end) = encoded(encoder, [source, target])
+        return _carried(encoder, first, start, second, end, points, settings)
+    ((first, start),) = encoded(encoder, [source])
+    matching.as_points(
+        points, start.size, corner=first.offset
+    )  # a mistake is told now, not when the first target is asked for
+    pairs = encoded(encoder, target)
+    return (_carried(encoder, first, start, second, end, points, settings) for second, end in pairs)
+
+
+def _carried(
+    encoder: Encoder,
+    source: Placed,
+    start: FeatureMap,
+    target: Placed,
+    end: FeatureMap,
+    points: Points,
+    settings: MatchSettings,
+) -> Matches:
+    """Points of the source in one target, both in pixels of the whole images."""
+    xy = matching.as_points(points, start.size, corner=source.offset).to(start.values.device)
+    start, end = matching.paired(encoder, start, end)
+    masks = None
+    if source.mask is not None or target.mask is not None:
+        masks = _everywhere(source.mask, start), _everywhere(target.mask, end)
+    matches = matching.transfer(start, end, source.inward(xy), settings, masks=masks, within=target.mask)
+    return matching.in_images(matches, source, target)
+
+
+def _everywhere(mask: Bool[Tensor, "h w"] | None, features: FeatureMap) -> Bool[Tensor, "h w"]:
+    return torch.ones(features.size, dtype=torch.bool) if mask is None else mask
 
 
 def match(
-    source: Seen,
-    target: Seen,
+    source: Looked,
+    target: Looked,
     points: Points | None = None,
     *,
     model: Model = None,
     settings: MatchSettings | None = None,
+    foreground: bool = False,
 ) -> Matches:
-    """Mutual matches of patches over the whole images, best first; with points, the matches of those (`transfer`)."""
+    """Mutual matches of patches over the whole images, best first; with points, the matches of those (`transfer`).
+
+    Of a `Region` only what is in its box and on its mask takes part. `foreground`: of images without a mask, only what
+    they have in common (`matching.common_foreground`).
+    """
     if points is not None:
         return transfer(source, target, points, model=model, settings=settings)
     encoder = _encoder(model)
     settings = _settings(encoder, settings)
-    start, end = matching.paired(encoder, *_maps(encoder, source, target))
-    return matching.mutual(start, end, settings)
+    (first, start), (second, end) = encoded(encoder, [source, target])
+    start, end = matching.paired(encoder, start, end)
+    masks = first.mask, second.mask
+    if checks.flag(foreground, "foreground") and None in masks:
+        own = matching.common_foreground(start, end, settings)
+        masks = masks[0] if masks[0] is not None else own[0], masks[1] if masks[1] is not None else own[1]
+    return matching.in_images(matching.mutual(start, end, settings, masks=masks), first, second)
 
 
 def heatmap(
@@ -77,7 +134,7 @@ def heatmap(
     encoder = _encoder(model)
     settings = _settings(encoder, settings)
     start, end = matching.paired(encoder, *_maps(encoder, source, target))
-    query = matching.queries(start, as_points([point], start.size).to(start.values.device), settings)
+    query = matching.queries(start, matching.as_points([point], start.size).to(start.values.device), settings)
     scores = matching.score_maps(query, matching.prepare(end, settings))[0]
     matching.check_finite(scores)
     return scores
@@ -91,7 +148,7 @@ def features(image: Readable, *, model: Model = None) -> FeatureMap:
 
 
 def label(
-    labelled: Iterable[tuple[Readable, propagation.LabelMap]], pictures: Iterable[Readable], *, model: Model = None
+    labelled: "Iterable[tuple[Readable, propagation.LabelMap]]", pictures: Iterable[Readable], *, model: Model = None
 ) -> Iterator[Int[Tensor, "_ _"]]:
     """Part labels of new images, one map (height, width) after the other, from a few images whose parts are labelled.
 
@@ -101,9 +158,26 @@ def label(
     return propagation.label(_encoder(model), labelled, pictures)
 
 
+def propagate(
+    labels: "str | Path | propagation.LabelSet",
+    pictures: Iterable[str | Path],
+    *,
+    model: Model = None,
+    settings: KeypointSettings | None = None,
+    boxes: Mapping[Path, Sequence[tuple[float, float, float, float]]] | None = None,
+) -> "Iterator[propagation.LabelledImage]":
+    """Keypoints of new image files, one image after the other, from a few that are labelled.
+
+    `labels` is a file in any format that `geco propagate` reads, or what `geco.propagation.read_annotations` returns;
+    `boxes` say where the animals of an image are, by its path.
+    """
+    given = labels if isinstance(labels, propagation.LabelSet) else propagation.read_annotations(labels)
+    return propagation.propagate(_encoder(model), given, pictures, settings or KeypointSettings(), boxes=boxes)
+
+
 def decorate(
     mesh: str | Path, *, model: Model = None, settings: DecorateSettings | None = None, cache: bool = True
-) -> Decoration:
+) -> "pose.Decoration":
     """A mesh file with a feature on each vertex, from rendered views around it; kept in the cache folder."""
     encoder, settings = _encoder(model), settings or DecorateSettings()
     loaded = pose.load_mesh(mesh)
@@ -113,21 +187,21 @@ def decorate(
 
 
 def estimate_pose(
-    mesh: str | Path | Decoration,
+    mesh: "str | Path | pose.Decoration",
     photograph: Seen,
     *,
     model: Model = None,
     mask: Bool[Tensor, "h w"] | None = None,
     focal: float | None = None,
     settings: PoseSettings | None = None,
-) -> Pose:
+) -> "pose.Pose":
     """From where a photograph of (another individual of) the animal of a mesh was taken; `found` says whether.
 
     `mesh` is a file, decorated once and kept in the cache folder, or what `geco decorate` wrote. `focal` in pixels if
     it is known, `mask` the animal's pixels if they are. The room is called geco.pose, which is why this is not.
     """
     encoder = _encoder(model)
-    if isinstance(mesh, Decoration):
+    if isinstance(mesh, pose.Decoration):
         decoration = mesh
     elif Path(mesh).suffix.lower() == ".safetensors":
         decoration = pose.read_decoration(mesh)
@@ -136,41 +210,40 @@ def estimate_pose(
     return pose.estimate(encoder, decoration, photograph, mask=mask, focal=focal, settings=settings or PoseSettings())
 
 
-def as_points(points: Points, size: Size) -> Float[Tensor, "k 2"]:
-    """Points as a tensor (k, 2), checked to be (x, y) inside an image of `size`; an empty list has none."""
-    xy = _numbers(points)
-    if not xy.numel() and xy.ndim == 1:
-        return xy.reshape(0, 2)
-    if xy.ndim != 2 or xy.shape[-1] != 2:
-        raise InputError(f"points must be a list of (x, y), shape (k, 2), got shape {tuple(xy.shape)}")
-    outside = ~geometry.inside(xy, size=size)  # NaN compares as outside
-    if outside.any():
-        row = int(outside.nonzero()[0])
-        x, y = xy[row].tolist()
-        raise InputError(
-            f"point {row + 1} is ({x:g}, {y:g}), outside the source image of {size[1]}×{size[0]} (width×height) pixels"
-        )
-    return xy
-
-
-def _numbers(points: Points) -> Tensor:
-    """Points as floating point numbers; not those of truth values, text or tensors without content."""
-    if isinstance(points, Tensor):
-        if points.is_complex() or points.dtype == torch.bool or points.layout != torch.strided or points.is_meta:
-            raise InputError(f"points must be pairs of numbers (x, y), got a tensor of {points.dtype}")
-        return points.detach().to(torch.float32)
-    try:
-        given = np.asarray(points)
-    except Exception:  # of all kinds, by what the points are instead
-        given = np.empty((), dtype=object)
-    if given.dtype.kind not in "iuf" or given.dtype.itemsize > 8:
-        raise InputError(f"points must be pairs of numbers (x, y), got {checks.shown(points)}")
-    return torch.from_numpy(given.astype(np.float64)).to(torch.float32)
+def check_points(points: Points, source: Looked) -> None:
+    """Raise unless the points lie on the source, or in its box; reads the image if need be."""
+    placed = matching.place(source)
+    image = placed.image
+    size = image.size if isinstance(image, FeatureMap) else tuple(images.read(image).shape[-2:])
+    matching.as_points(points, (size[0], size[1]), corner=placed.offset)
 
 
 def match_settings(encoder: Encoder, *, threshold: float | None = None, **changes: Any) -> MatchSettings:
     """The usual settings with the threshold this encoder was calibrated for, unless another is given."""
     return MatchSettings(threshold=encoder.threshold if threshold is None else threshold, **changes)
+
+
+def encoded(encoder: Encoder, pictures: Iterable[Looked]) -> Iterator[tuple[Placed, FeatureMap]]:
+    """Images, feature maps or regions with their features, one after the other; images are encoded in batches."""
+    waiting: deque[Placed] = deque()
+
+    def unseen() -> Iterator[Readable]:
+        for picture in pictures:
+            waiting.append(matching.place(picture))
+            if not isinstance(waiting[-1].image, FeatureMap):
+                yield waiting[-1].image
+
+    def seen() -> Iterator[tuple[Placed, FeatureMap]]:
+        while waiting and isinstance(features := waiting[0].image, FeatureMap):
+            yield waiting.popleft(), features
+
+    given = unseen()
+    for features in encoder.extract_stream(given):
+        yield from seen()
+        yield waiting.popleft(), features
+    for _ in given:  # none is left, unless the encoder did not ask for any because there are only feature maps
+        raise InputError(f"{encoder.name} gave fewer feature maps than it was given images")
+    yield from seen()
 
 
 def _maps(encoder: Encoder, source: Seen, target: Seen) -> tuple[FeatureMap, FeatureMap]:
@@ -195,5 +268,5 @@ def _settings(encoder: Encoder, settings: Any) -> MatchSettings:
 
 
 @lru_cache(maxsize=1)
-def _loaded(name: str | Path | None) -> Geco:
+def _loaded(name: str | Path | None) -> Extractor:
     return load(name)

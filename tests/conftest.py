@@ -22,7 +22,8 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test may depend on a network
 
 @pytest.fixture(autouse=True, scope="session")
 def _few_threads():
-    torch.set_num_threads(min(2, os.cpu_count() or 1))
+    alone = "PYTEST_XDIST_WORKER" not in os.environ  # beside other workers, threads only wait for each other
+    torch.set_num_threads(min(2, os.cpu_count() or 1) if alone else 1)
 
 
 @pytest.fixture(scope="session")

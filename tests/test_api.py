@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import geco
-from geco import api, matching
+from geco import matching
 from geco.matching.settings import MatchSettings
 
 
@@ -54,7 +54,7 @@ def test_the_threshold_is_the_models_unless_given(model, photo):
 
 @pytest.mark.parametrize("points", [[(1, 2)], np.array([[1.0, 2.0]]), torch.tensor([[1, 2]])])
 def test_points_may_be_lists_arrays_or_tensors(points):
-    assert api.as_points(points, (10, 10)).tolist() == [[1.0, 2.0]]
+    assert matching.as_points(points, (10, 10)).tolist() == [[1.0, 2.0]]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_points_may_be_lists_arrays_or_tensors(points):
 )
 def test_wrong_points_say_what_was_expected(points, message):
     with pytest.raises(ValueError, match=message):
-        api.as_points(points, (10, 20))
+        matching.as_points(points, (10, 20))
 
 
 def test_an_image_and_its_enlargement_match_at_scaled_points(model, photo):

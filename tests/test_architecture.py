@@ -21,7 +21,7 @@ LAYERS = {
     0: ("errors", "checks", "types", "batching", "geometry", "decoding", "images", "system"),  # and every `settings.py`
     1: ("transport", "viz", "masks", "backbones"),
     2: ("data", "matching", "losses", "models"),
-    3: ("datasets", "extraction", "propagation", "pose"),
+    3: ("datasets", "extraction", "propagation", "pose", "export"),
     4: ("evaluation",),
     5: ("training",),
     6: ("api",),
@@ -30,7 +30,7 @@ LAYERS = {
     9: ("__main__",),
 }
 LAYER = {room: layer for layer, rooms in LAYERS.items() for room in rooms}
-KNOW_MODELS = {"models", "training", "api", "demo", "interop", "cli"}
+KNOW_MODELS = {"models", "training", "export", "api", "demo", "interop", "cli"}
 PLUGINS = ("datasets", "backbones")
 LONGEST = 310  # lines of a module
 

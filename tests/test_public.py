@@ -10,12 +10,12 @@ import pytest
 
 import geco
 
-FUNCTIONS = {"load", "transfer", "match", "heatmap", "features", "label"} | {"decorate", "estimate_pose"}
+FUNCTIONS = {"load", "transfer", "match", "heatmap", "features", "label", "propagate", "decorate", "estimate_pose"}
 TYPES = {"Encoder", "FeatureMap", "Geco", "Keypoints", "MaskFile", "Matches", "Pair", "Skeleton", "View", "Window"}
-TYPES |= {"Decoration", "Pose"}
+TYPES |= {"Decoration", "Extractor", "LabelSet", "LabelledImage", "Pose", "Region"}
 ERRORS = {"GecoError"}
 SETTINGS = {"EncoderConfig", "ImageLimits", "LoraSettings", "MatchSettings"}
-SETTINGS |= {"DecorateSettings", "PoseSettings"}
+SETTINGS |= {"DecorateSettings", "KeypointSettings", "PoseSettings"}
 ALIASES = {"Readable", "Size"}  # names of types that have no docstring of their own
 PUBLIC = FUNCTIONS | TYPES | ERRORS | SETTINGS | ALIASES
 

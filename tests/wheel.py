@@ -18,6 +18,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 import geco
 assert Path(geco.__file__).is_relative_to(sys.argv[1]), geco.__file__
+assert (Path(geco.__file__).parent / "demo" / "static" / "page.js").is_file(), "the page's scripts"
 from geco.system import plugins
 for room in ("backbones", "datasets", "cli"):
     for name in plugins.names(room):

@@ -27,8 +27,8 @@ ANYWHERE = ("--quiet", "--debug")  # options that may stand before or after the 
 UsageMistake = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 
-def build() -> typer.Typer:
-    """The application with every command of this folder."""
+def build(only: str | None = None) -> typer.Typer:
+    """The application with every command of this folder, or with those of one file of it."""
     app = typer.Typer(
         name="geco",
         help="Geometry-aware dense image features: match parts across photos, tell left from right, "
@@ -39,7 +39,7 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_everywhere)
-    commands = [plugins.find("cli", name) for name in plugins.names("cli")]
+    commands = [plugins.find("cli", name) for name in ([only] if only else plugins.names("cli"))]
     for command in sorted(commands, key=lambda command: PANELS.index(command.PANEL)):
         command.add_to(app)
     return app
@@ -72,7 +72,7 @@ def run(arguments: Sequence[str]) -> int:
     """The exit code of a command line."""
     arguments = _in_front(arguments)
     try:
-        command = typer.main.get_command(build())
+        command = typer.main.get_command(build(_named_in(arguments)))
         code = command.main(list(arguments), prog_name="geco", standalone_mode=False) or 0
     except UsageMistake as mistake:
         return _misused(mistake)
@@ -88,6 +88,12 @@ def run(arguments: Sequence[str]) -> int:
     if code == INTERRUPTED:
         _say("stopped", "interrupted; what was finished has been kept", style="bold yellow")
     return code
+
+
+def _named_in(arguments: Sequence[str]) -> str | None:
+    """The file that is called like the command the line begins with, if there is one: no other is imported then."""
+    word = next((word for word in arguments if word not in ANYWHERE), "")
+    return word if word in plugins.names("cli") else None
 
 
 def _in_front(arguments: Sequence[str]) -> list[str]:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from geco.cli._terminal import notes
-from geco.errors import InputError, MissingFileError
+from geco.errors import InputError
 
 if TYPE_CHECKING:
-    from geco.models import Geco
+    from geco.models import Extractor
 
 Source = Annotated[Path, typer.Argument(help="Source image.", show_default=False)]
 Target = Annotated[Path, typer.Argument(help="Target image.", show_default=False)]
@@ -21,7 +21,7 @@ Model = Annotated[
     typer.Option(
         "--model",
         "-m",
-        help="Name, run folder or hub id; see [b]geco info[/b].",
+        help="Name, run folder, hub id or exported file; see [b]geco info[/b].",
         show_default="the packaged model",
     ),
 ]
@@ -32,6 +32,10 @@ Layer = Annotated[
 InputSize = Annotated[
     int | None,
     typer.Option("--size", "--sizes", min=1, help="Side the images are squashed to.", show_default="the model's"),
+]
+Resize = Annotated[
+    Literal["squash", "fit"] | None,
+    typer.Option("--resize", help="Squash images to a square, or fit: keep their ratio.", show_default="the model's"),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Encode at a size whose cost is refused otherwise.")]
 Device = Annotated[str, typer.Option("--device", "--devices", help="auto, cpu, cuda, cuda:N or mps.")]
@@ -48,7 +52,7 @@ class OptionError(InputError):
     """A mistake in the options of a command: exit code 2."""
 
 
-def load_model(name: str | None, *, size: int | None = None, device: str = "auto", **options: Any) -> "Geco":
+def load_model(name: str | None, *, size: int | None = None, device: str = "auto", **options: Any) -> "Extractor":
     """The model, with a spinner while it loads and one line that says what it is."""
     with notes.status("loading the model"):
         from geco import api
@@ -56,14 +60,18 @@ def load_model(name: str | None, *, size: int | None = None, device: str = "auto
         model = api.load(name, size=size, device=device, **options)
     kind = "adapter" if model.adapted else "bare backbone"
     facts = [kind, *(f"{key} {value}" for key, value in model.config.options.items())]
-    facts += [f"{model.input_size} px", str(model.device), *([dtype] if (dtype := model.dtype) != "float32" else [])]
+    facts += [
+        f"{model.input_size} px{', fit' * (model.config.aspect == 'fit')}",
+        str(model.device),
+        *([dtype] if (dtype := model.dtype) != "float32" else []),
+    ]
     notes.print(f"{model.name} ({', '.join(facts)})", style="dim")
     if model.note:
         notes.print(model.note, style="dim")
     return model
 
 
-def title(model: "Geco") -> str:
+def title(model: "Extractor") -> str:
     """The model as the title of a picture."""
     return model.name if model.adapted else f"{model.name} (bare backbone)"
 
@@ -75,45 +83,3 @@ def timed(what: str) -> Iterator[None]:
     with notes.status(what):
         yield
     notes.print(f"{what}: {time.perf_counter() - start:.1f} s", style="dim")
-
-
-def read_points(points: list[str], file: Path | None) -> tuple[list[tuple[float, float]], list[str]]:
-    """Points (x, y) and their names from `--points x,y` options or a CSV file with columns x, y and perhaps name."""
-    if file is not None and points:
-        raise OptionError("give points with --points or with --points-file, not both")
-    if file is not None:
-        return _from_csv(file)
-    if not points:
-        raise OptionError("no points: give --points x,y (several times, or several pairs), or --points-file points.csv")
-    return [_pair(text) for option in points for text in option.split()], []
-
-
-def _pair(text: str) -> tuple[float, float]:
-    try:
-        x, y = (float(part) for part in text.split(","))
-    except ValueError:
-        raise OptionError(f"a point is x,y in pixels, like 120,80, got {text!r}") from None
-    return x, y
-
-
-def _from_csv(file: Path) -> tuple[list[tuple[float, float]], list[str]]:
-    import csv
-
-    try:
-        with file.open(newline="", encoding="utf-8-sig") as lines:
-            rows = list(csv.DictReader(lines))
-    except FileNotFoundError:
-        raise MissingFileError(f"{file}: no such file; expected a CSV with the columns x, y and perhaps name") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{file} is not a CSV text file: {error}") from None
-    if not rows or not {"x", "y"} <= set(rows[0]):
-        raise InputError(f"{file} must start with a header line that has x and y, and hold at least one point")
-    points = []
-    for number, row in enumerate(rows, start=2):
-        try:
-            points.append((float(row["x"]), float(row["y"])))
-        except (TypeError, ValueError):
-            raise InputError(
-                f"{file}, line {number}: x and y must be numbers, got {row['x']!r}, {row['y']!r}"
-            ) from None
-    return points, [row.get("name") or "" for row in rows] if "name" in rows[0] else []

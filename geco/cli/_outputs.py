@@ -28,12 +28,18 @@ def option(help_text: str, *, default: bool | str = True) -> Any:
     return typer.Option("--out", "-o", "--output", help=help_text, show_default=default, parser=as_path, metavar="PATH")
 
 
-Picture = Annotated[Path, option(f"Picture to write ({', '.join(ending[1:] for ending in PICTURES)}), or a folder.")]
+Picture = Annotated[
+    Path | None,
+    option(
+        f"Picture to write ({', '.join(ending[1:] for ending in PICTURES)}), or a folder.",
+        default="one named after the command",
+    ),
+]
 
 
-def picture(path: Path, *, name: str, inputs: Iterable[Path]) -> Path:
-    """The file a picture is written to: `path`, or `name` in it if it is a folder."""
-    return file(path / name if path.is_dir() else path, endings=PICTURES, inputs=inputs)
+def picture(path: Path, *, name: str, inputs: Iterable[Path], others: Sequence[str] = ()) -> Path:
+    """The file a picture is written to: `path`, or `name` in it if it is a folder; the command takes `others` too."""
+    return file(path / name if path.is_dir() else path, endings=(*PICTURES, *others), inputs=inputs)
 
 
 def file(path: Path, *, endings: Sequence[str], inputs: Iterable[Path]) -> Path:

@@ -15,7 +15,7 @@ from geco.pose.settings import PnpSettings
 
 if TYPE_CHECKING:
     from geco.evaluation import Report, Table
-    from geco.models import Geco
+    from geco.models import Extractor
 
 POSE, SURFACE = PoseProtocol(), SurfaceProtocol()
 Models = Annotated[
@@ -136,7 +136,7 @@ def _names(model: list[str] | None) -> list[str | None]:
     return [*model] if model else [None]
 
 
-def _named(report: "Report", encoder: "Geco") -> "Report":
+def _named(report: "Report", encoder: "Extractor") -> "Report":
     about = {"name": encoder.name, "fingerprint": encoder.fingerprint(), "size": encoder.input_size}
     return replace(report, settings={**report.settings, "model": about})
 

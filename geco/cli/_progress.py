@@ -1,6 +1,6 @@
 """Progress bars of every command: one for each kind of work, on standard error, so that results can be piped."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -37,3 +37,18 @@ def progress_bars(*, shown: bool = True, transient: bool = True) -> Iterator[Upd
             bars.update(tasks[what], completed=done, total=total or None, news=news)
 
         yield update
+
+
+def watching(label: str, update: Update) -> Callable[[int, int, Mapping[str, Any]], None]:
+    """What shows a training run as a bar, with its latest loss and validation beside it."""
+    latest: dict[str, str] = {}
+
+    def watch(step: int, total: int, record: Mapping[str, Any]) -> None:
+        if record["kind"] == "validation":
+            latest["PCK@0.1"] = f"{record['PCK']:.1f}"
+        else:
+            latest["loss"] = f"{record['loss']:.3f}"
+            latest["images/s"] = f"{record['images_per_second']:.1f}"
+        update(label, step, total, "  ".join(f"{name} {value}" for name, value in latest.items()))
+
+    return watch

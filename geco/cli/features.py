@@ -27,6 +27,7 @@ def write_features(
     model: options.Model = None,
     layer: options.Layer = None,
     size: options.InputSize = None,
+    resize: options.Resize = None,
     force: options.Force = False,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
@@ -41,7 +42,7 @@ def write_features(
     path = path / image.with_suffix(FEATURES[0]).name if path.is_dir() else path
     path = _outputs.file(path, endings=FEATURES, inputs=[image])
     picture = images.read(image)
-    encoder = options.load_model(model, layer=layer, size=size, force=force, device=device, dtype=dtype)
+    encoder = options.load_model(model, layer=layer, size=size, resize=resize, force=force, device=device, dtype=dtype)
     matching.check_single(encoder)
     with options.timed("encoding the image"):
         features = encoder.extract(picture)

@@ -32,6 +32,7 @@ def draw_gallery(
 
     Example: [b]geco gallery -o geco-gallery[/b]
     """
+    from geco import export
     from geco.cli._progress import progress_bars
     from geco.demo import gallery
 
@@ -39,7 +40,7 @@ def draw_gallery(
     gallery.find_photographs()  # before anything is loaded: a missing package costs no waiting
     encoder = options.load_model(model, layer=layer, size=size, device=device, dtype=dtype)
     backbone = None
-    if encoder.adapted:
+    if encoder.adapted and not export.is_exported(model):  # of an exported one, the backbone may be elsewhere
         config = encoder.config
         backbone = options.load_model(config.backbone, size=config.size, device=device, dtype=dtype, **config.options)
     with progress_bars() as progress:

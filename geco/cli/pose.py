@@ -14,7 +14,7 @@ from geco.errors import InputError
 from geco.pose.settings import DecorateSettings, PnpSettings, PoseSettings
 
 if TYPE_CHECKING:
-    from geco.models import Geco
+    from geco.models import Extractor
     from geco.pose import Decoration, Mesh, Pose
 
 PANEL = "Photographs"
@@ -75,7 +75,7 @@ def pose(
         Path, typer.Argument(help="Mesh, or what [b]geco decorate[/b] wrote (safetensors).", show_default=False)
     ],
     photograph: Annotated[Path, typer.Argument(help="Photograph.", show_default=False)],
-    output: _outputs.Picture = Path("pose.png"),
+    output: _outputs.Picture = None,
     mask: Annotated[Path | None, typer.Option(help="Image that is white where the animal is.")] = None,
     focal: Annotated[float | None, typer.Option(help="Focal length in pixels.", show_default="estimated")] = None,
     engine: Annotated[Literal["opencv", "poselib"], typer.Option(help="RANSAC of this library.")] = SOLVING.pnp.engine,
@@ -100,7 +100,9 @@ def pose(
     from geco import pose as room
     from geco.types import MaskFile
 
-    output = _outputs.picture(output, name="pose.png", inputs=[mesh, photograph, *([mask] if mask else [])])
+    output = _outputs.picture(
+        output or Path("pose.png"), name="pose.png", inputs=[mesh, photograph, *([mask] if mask else [])]
+    )
     picture = images.read(photograph)
     shown = images.read_mask(MaskFile(mask)) if mask else None
     if shown is not None and shown.shape != picture.shape[-2:]:
@@ -127,7 +129,7 @@ def _report_problems(mesh: "Mesh") -> None:
         options.notes.print(f"{mesh.name}: {problem}", style="dim")
 
 
-def _decorated(encoder: "Geco", mesh: object, settings: DecorateSettings) -> "Decoration":
+def _decorated(encoder: "Extractor", mesh: object, settings: DecorateSettings) -> "Decoration":
     """The decoration from the cache, or made now."""
     from geco import models
     from geco import pose as room

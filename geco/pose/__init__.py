@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from geco.system import lazy
 
 if TYPE_CHECKING:
-    from geco.pose.cameras import Camera, orbit
+    from geco.pose.cameras import Camera, look_at, orbit, pinhole
     from geco.pose.estimation import Pose, estimate, from_features, pose_json
     from geco.pose.geodesics import Geodesics
     from geco.pose.landmarks import animal_landmarks, transfer_vertices

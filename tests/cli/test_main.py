@@ -15,7 +15,7 @@ from geco.errors import InputError
 def broken(error):
     """A command that ends with this error."""
 
-    def build():
+    def build(only=None):
         import typer
 
         app = typer.Typer(name="geco")

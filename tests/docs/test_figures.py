@@ -151,3 +151,23 @@ def test_marginals_and_assignments_are_drawn(tmp_path, monkeypatch):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["assignments.png", "marginals.png"]
     assert rules["ground truth"][:, -1].sum() == 2, "one ear and one eye are cut off"
     torch.testing.assert_close(rules["transport plan, rows sum to 1"].sum(1), torch.ones(7))
+
+
+def test_tracks_that_are_true_are_counted_as_right_and_still():
+    tracks = script("tracks")
+    generator = torch.Generator().manual_seed(0)
+    xy, visible = torch.rand(5, 4, 2, generator=generator) * 50, torch.rand(5, 4, generator=generator) > 0.3
+    visible[2] = True
+    clip = tracks.Clip(("a", "b", "c", "d"), [], xy, visible, torch.tensor([[0.0, 0.0, 100.0, 40.0]]).repeat(5, 1))
+
+    def row(places, seen):
+        counts = tracks.Counts()
+        states = torch.where(seen, tracks.VISIBLE, tracks.HIDDEN)
+        animals = [tracks.Animal(*one, score=said.float()) for *one, said in zip(places, states, seen, strict=True)]
+        counts.update(clip, animals, (2,))
+        return counts.row()
+
+    assert row(xy, visible) == "100.0 | 100.0 | 100.0 | 100.0 | 100.0 | 0.0"
+    assert row(xy + 10.1, visible).startswith("0.0 | 100.0 | 0.0 | 100.0 | 100.0 | 0.0"), "beyond a tenth of the box"
+    assert row(xy + 9.9 / 2**0.5, visible).startswith("100.0")
+    assert row(xy, torch.ones_like(visible)).split(" | ")[3] == "0.0"

@@ -73,6 +73,9 @@ class Place:
             "heatmap": ["heatmap", "a.jpg", "b.jpg", "-p", "30,40", *small, "-o", "out/h.png"],
             "features": ["features", "a.jpg", *small, "-o", "out/f.safetensors"],
             "parts": ["parts", "a.jpg", "b.jpg", "--labels", "labels.png", *small, "-o", "out/parts"],
+            "propagate": ["propagate", "animals.csv", "b.jpg", *small, "-o", "out/all.json", "--review", "--json"],
+            # --dry-run stands where it is replaced, not dropped: without it the page would be served for ever.
+            "app": ["app", "--dry-run", *small, "--no-browser"],
             "data check": ["data", "check", "spair", "squares", "--split", "val", "--fast", "--json"],
             "data list": ["data", "list", "--json"],
             "data prepare": ["data", "prepare", "ap10k", "squares"],
@@ -88,21 +91,28 @@ class Place:
                 "1",
                 *small,
             ],
+            "evaluate fewshot": [
+                *("evaluate", "fewshot", "spair", "squares", "--split", "val"),
+                *("--references", "1", "--draws", "1", "--targets", "1", *small),
+            ],
             "decorate": ["decorate", "box.obj", *small, "--views", "2", "--vertices", "40", "-o", "out/b.safetensors"],
             "pose": ["pose", "box.obj", "a.jpg", *small, "--views", "2", "--vertices", "40", "-o", "out/p.png"],
             "bench": ["bench", "-m", str(self.model), "--sizes", "56", "--batches", "1", "--repeats", "1"],
+            "export": ["export", "-o", "out/e.xml", *small, "--images", "a.jpg", "--fixed"],
             "report": ["report", "run"],
             "table": [
                 *("table", str(self.model), "--data", squares, "--split", "val"),
                 *("--limit", "1", "--size", "56", "--repeats", "0", "-o", "out/table"),
             ],
             "train": ["train", "--data", squares, "-m", str(self.model), "--size", "98", "--dry-run", "-o", "out/run"],
+            "adapt": ["adapt", "animals.json", "-m", str(self.model), "--steps", "1", "--dry-run", "-o", "out/adapted"],
             "info": ["info", "--json"],
         }
 
     def digests(self) -> dict[str, str]:
         """What every input of the valid lines holds."""
-        named = ("a.jpg", "b.jpg", "box.obj", "labels.png", "points.csv", "squares", "tiny", "run")
+        named = ("a.jpg", "b.jpg", "box.obj", "labels.png", "points.csv", "animals.csv", "squares", "tiny", "run")
+        named += ("animals.json", "animals")
         places = [self.root / name for name in named]
         inputs = [path for place in places for path in (place, *place.rglob("*")) if path.is_file()]
         return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in inputs}
@@ -121,6 +131,7 @@ def prepare(root: Path) -> Place:
     labels.paste(1, (20, 20, 80, 70))
     labels.save(root / "labels.png")
     (root / "points.csv").write_text("x,y,name\n30,40,nose\n")
+    (root / "animals.csv").write_text("image,x,y,name\na.jpg,30,40,nose\na.jpg,70,60,tail\n")
     corners = [f"v {x} {y} {z}" for x in (0, 1) for y in (0, 1) for z in (0, 2)]
     squares = ["1 2 4 3", "5 7 8 6", "1 5 6 2", "3 4 8 7", "1 3 7 5", "2 6 8 4"]
     (root / "box.obj").write_text("\n".join([*corners, *(f"f {square}" for square in squares)]) + "\n")
@@ -130,9 +141,29 @@ def prepare(root: Path) -> Place:
     (root / "empty.json").write_bytes(b"")
     (root / "folder.jpg").mkdir()
     write_spair(root / "squares", train=2, val=2)
+    write_labels(root)
     (root / "run").mkdir()
     (root / "run" / "report.json").write_text('{"benchmark": "keypoints", "label": "m", "data": "d", "values": {}}')
     return Place(root, tiny_vit(root / "tiny"))
+
+
+def write_labels(root: Path) -> None:
+    """Twenty small photographs with an animal of three keypoints on each, as COCO."""
+    import torch
+    from PIL import Image
+
+    from geco.propagation import VISIBLE, Animal, LabelledImage, LabelSet, write_annotations
+    from geco.types import Skeleton
+
+    (root / "animals").mkdir()
+    images = []
+    for number in range(20):
+        path = root / "animals" / f"{number}.png"
+        Image.new("RGB", (40, 30), (number, 9 * number, 90)).save(path)
+        xy = torch.tensor([[5.0, 5.0], [30.0, 6.0], [20.0, 25.0]])
+        images.append(LabelledImage(path, (Animal(xy, torch.full((3,), VISIBLE)),), size=(30, 40)))
+    skeleton = Skeleton(("left", "right", "tail"), (1, 0, 2), (1, 0, 2))
+    write_annotations(LabelSet(skeleton, images), root / "animals.json")
 
 
 def hostile(place: Place, *, per_option: int, seed: int = 0) -> Iterator[list[str]]:

@@ -46,8 +46,11 @@ NUMBERS = ("nan", "inf", "-1", "1e400", "9" * 400)
     [
         ("evaluate keypoints", "--memory"),
         ("evaluate keypoints", "--seed"),
+        ("evaluate fewshot", "--alpha"),
+        ("evaluate fewshot", "--seed"),
         ("table", "--memory"),
         ("train", "--learning-rate"),
+        ("adapt", "--learning-rate"),
         ("masks", "--margin"),
         ("transfer", "--threshold"),
     ],

@@ -11,7 +11,7 @@ import pytest
 from hostile.valid import as_users_have_it, finite  # noqa: F401 (a fixture)
 from hostile.verdicts import check, refused
 
-from geco.evaluation.settings import KeypointSettings, PartsProtocol, Protocol, RuntimeProtocol
+from geco.evaluation.settings import FrameProtocol, KeypointSettings, PartsProtocol, Protocol, RuntimeProtocol
 from geco.losses.settings import LossSettings
 from geco.models.settings import EncoderConfig, LoraSettings
 from geco.system import codec
@@ -31,6 +31,7 @@ KINDS = (
     KeypointSettings,
     PartsProtocol,
     RuntimeProtocol,
+    FrameProtocol,
 )
 VALUES = {
     "none": None,

@@ -576,7 +576,7 @@ def test_memory_that_runs_out_is_said(model, monkeypatch):
             "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9e12 bytes"
         )
 
-    monkeypatch.setattr(type(model), "encode", lambda self, group: encode(group))
+    monkeypatch.setattr(type(model), "_encode_staged", lambda self, group: encode(group))
     refused(lambda: model.extract(IMAGE), "not enough memory")
     assert not devices.is_out_of_memory(RuntimeError("shapes differ"))
 
