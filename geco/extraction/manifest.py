@@ -26,9 +26,9 @@ class Manifest:
     images: int  # that were given
     per_shard: int
     batch_size: int
+    image_bytes: int  # that are stored of an image, about; of foreground at most
     inputs: str  # hash of the list of images
     pca: int | None = None
-    draft: bool = False
     foreground: str | None = None  # how foreground was decided
     version: int = VERSION
 

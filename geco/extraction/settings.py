@@ -22,7 +22,6 @@ class ExtractSettings:
     pca: int | None = None  # components that are kept of each descriptor
     batch_size: int = 8  # images encoded at once
     per_shard: int | None = None  # images of a shard; None: as many as make about SHARD_BYTES
-    draft: bool = False  # decode large JPEG files at a fraction of their size
 
     def __post_init__(self) -> None:
         strict.check(self)

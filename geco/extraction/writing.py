@@ -13,17 +13,17 @@ from geco.extraction.manifest import Manifest
 from geco.extraction.records import Entry, Failure, Source
 from geco.extraction.settings import SHARD_BYTES, ExtractSettings
 from geco.system import files, locks
-from geco.types import FeatureMap, Size
+from geco.types import FeatureMap
 
 FAILED = "failed.csv"
+MOST = 4096  # images of a shard: what a kill may cost
 
 
-def per_shard(settings: ExtractSettings, *, dim: int, grid: Size) -> int:
+def per_shard(settings: ExtractSettings, image_bytes: int) -> int:
     """Images of a shard: the number asked for, or whole batches that make about SHARD_BYTES."""
     if settings.per_shard is not None:
         return settings.per_shard
-    each = contents.size_of(what=settings.what, dim=dim, grid=grid)
-    return max(1, min(4096, SHARD_BYTES // each) // settings.batch_size) * settings.batch_size
+    return max(1, min(MOST, SHARD_BYTES // image_bytes) // settings.batch_size) * settings.batch_size
 
 
 def write_shard(
@@ -88,6 +88,7 @@ def write_folder(
     projection = None if settings.pca is None else reduction.fit((one for _, one in named), settings.pca)
     channels = named[0][1].values.shape[0]
     dim = settings.pca or channels
+    image_bytes = contents.size_of(what=settings.what, dim=dim, grid=named[0][1].grid)
     digest = hashlib.sha256("\n".join(source.name for source, _ in named).encode())
     about = Manifest(
         model=model,
@@ -97,11 +98,11 @@ def write_folder(
         what=settings.what,
         format=settings.format,
         images=len(named),
-        per_shard=per_shard(settings, dim=dim, grid=named[0][1].grid),
+        per_shard=per_shard(settings, image_bytes),
         batch_size=settings.batch_size,
+        image_bytes=image_bytes,
         inputs=digest.hexdigest(),
         pca=settings.pca,
-        draft=settings.draft,
     )
     remaining = iter(named)
     with locks.hold(folder, what="writing features"):
