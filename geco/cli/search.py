@@ -31,7 +31,7 @@ def search(
     index: Annotated[Path, typer.Argument(help="Folder that [b]geco index[/b] wrote.", show_default=False)],
     photo: Annotated[Path, typer.Argument(help="Photograph that shows the part.", show_default=False)],
     point: Annotated[str, typer.Option("--point", "--points", "-p", help="x,y in pixels of the photograph.")],
-    count: Annotated[int, typer.Option("--count", "-k", help="Images at most.")] = DEFAULTS.count,
+    count: Annotated[int, typer.Option("--count", "-k", min=1, help="Images at most.")] = DEFAULTS.count,
     output: Annotated[
         Path | None,
         _outputs.option(

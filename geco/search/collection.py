@@ -62,7 +62,7 @@ def check(features: Collection) -> None:
 def descriptors(features: FeatureMap, *, foreground: bool = False) -> Float32[np.ndarray, "n c"]:
     """The patches of a map as unit vectors, row-major; those without content are left out, or all background."""
     patches = features.unit().values.float().flatten(1).mT
-    chosen = patches.abs().amax(1) > 0
+    chosen = patches.abs().amax(1) != 0
     if foreground:
         chosen &= matching.own_foreground(features).flatten()
     kept: np.ndarray = patches[chosen].contiguous().numpy()

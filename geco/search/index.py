@@ -68,9 +68,7 @@ def build_index(
     return PartIndex(features, rows, starts)
 
 
-def write_index(
-    index: PartIndex, folder: Path, *, features: Path, settings: IndexSettings = IndexSettings()
-) -> Path:
+def write_index(index: PartIndex, folder: Path, *, features: Path, settings: IndexSettings = IndexSettings()) -> Path:
     """Write an index; `features` is the folder that was indexed. An index that was there is replaced."""
     files.make_folder(folder)
     state = {**index.vectors.state(), STARTS: index.starts}

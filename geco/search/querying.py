@@ -7,6 +7,7 @@ from torch import Tensor
 
 from geco.search.collection import descriptors
 from geco.search.index import PartIndex
+from geco.types import FeatureMap
 
 PER_IMAGE = 16  # patches around a part that resemble it, of each image that shows it; more are asked for if need be
 
@@ -23,11 +24,16 @@ def candidates(index: PartIndex, query: Float[Tensor, "c"], count: int, *, probe
         asked *= 4
 
 
-def by_patches(index: PartIndex, query: Float[Tensor, "c"], numbers: list[int], count: int) -> list[int]:
-    """So many of the numbered images at most, those with the most similar patch first, as their own maps tell."""
+def by_patches(
+    index: PartIndex, query: Float[Tensor, "c"], numbers: list[int], count: int
+) -> list[tuple[str, FeatureMap]]:
+    """So many of the numbered images at most, with their maps: those with the most similar patch, as the maps tell."""
     asked = query.numpy().astype(np.float32)
-    similar = {
-        number: float((descriptors(index.features[index.features.names[number]]) @ asked).max(initial=-1))
-        for number in numbers
-    }
-    return sorted(numbers, key=lambda number: -similar[number])[:count]
+    best: list[tuple[float, str, FeatureMap]] = []
+    for number in sorted(numbers):  # images of a shard one after the other: it is opened once
+        name = index.features.names[number]
+        features = index.features[name]
+        best.append((float((descriptors(features) @ asked).max(initial=-1)), name, features))
+        if len(best) == 2 * count or number == max(numbers):
+            best = sorted(best, key=lambda one: -one[0])[:count]
+    return [(name, features) for _, name, features in best]

@@ -60,18 +60,14 @@ def find_by_features(
     (query,) = matching.queries(source, xy, match)
     matching.check_finite(query)
     refined = max(settings.refined, 2 * settings.count)
-    if index.vectors.kind == "flat":  # its similarities are those of the maps
-        numbers = candidates(index, query, refined, probes=1.0)
-    else:
-        wide = max(settings.shortlist, 5 * settings.count, refined)
-        numbers = by_patches(index, query, candidates(index, query, wide, probes=settings.probes), refined)
+    # The similarities of a flat index are those of the maps already.
+    wide = refined if index.vectors.kind == "flat" else max(settings.shortlist, 5 * settings.count, refined)
+    numbers = candidates(index, query, wide, probes=settings.probes)
     hits = []
-    for number in numbers:
-        name = index.features.names[number]
-        target = index.features[name]
+    for name, target in by_patches(index, query, numbers, refined):
         (place,) = matching.transfer(source, target, xy, match)
         hits.append(Hit(name, index.features.path(name), place.target, place.score, target.size))
-    hits.sort(key=lambda hit: -hit.score)  # stable: of equal scores the one that the index prefers
+    hits.sort(key=lambda hit: -hit.score)  # stable: of equal scores the one whose patch is more similar
     above = tuple(hit for hit in hits if hit.score >= match.threshold)[: settings.count]
     return Found(above, hits[0], match.threshold, len(index))
 

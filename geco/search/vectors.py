@@ -48,9 +48,11 @@ class Vectors:
     def state(self) -> dict[str, Tensor]:
         """The index as tensors, from which `restored` makes it again."""
         if self.kind == "flat":
-            return {"vectors": torch.from_numpy(_faiss().rev_swig_ptr(self.index.get_xb(), self._size)).reshape(
-                len(self), self.index.d
-            ).clone()}
+            return {
+                "vectors": torch.from_numpy(_faiss().rev_swig_ptr(self.index.get_xb(), self._size))
+                .reshape(len(self), self.index.d)
+                .clone()
+            }
         return _ivfpq_state(self.index)
 
     @property
@@ -58,7 +60,7 @@ class Vectors:
         return len(self) * int(self.index.d)
 
 
-def flat(batches: Iterable[Float32[np.ndarray, "n c"]], dim: int) -> Vectors:
+def flat(batches: Iterable[Float32[np.ndarray, "_ c"]], dim: int) -> Vectors:
     """The exact index of all vectors."""
     index = _faiss().IndexFlatIP(dim)
     for batch in batches:
@@ -68,7 +70,7 @@ def flat(batches: Iterable[Float32[np.ndarray, "n c"]], dim: int) -> Vectors:
 
 def ivfpq(
     sample: Float32[np.ndarray, "s c"],
-    batches: Iterable[Float32[np.ndarray, "n c"]],
+    batches: Iterable[Float32[np.ndarray, "_ c"]],
     settings: IndexSettings,
     *,
     expected: int,

@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from geco.errors import FileError, GecoError, InputError
 from geco.search import build_index, find, read_card, read_index, write_index
-from geco.search.settings import IndexSettings
+from geco.search.settings import IndexSettings, SearchSettings
 from geco.system import files
 from geco.types import FeatureMap
 
@@ -18,26 +18,31 @@ pytest.importorskip("faiss", reason="needs the extra search")
 
 @pytest.fixture(scope="module")
 def features():
-    return Collected(random_maps(30))
+    return Collected(random_maps(20))
 
 
-@pytest.fixture(params=["flat", "ivfpq"])
-def folder(request, tmp_path, features):
+@pytest.fixture(scope="module", params=["flat", "ivfpq"])
+def built(request, features):
     settings = IndexSettings(kind=request.param)
-    write_index(build_index(features, settings), tmp_path / "index", features=tmp_path / "features", settings=settings)
+    return build_index(features, settings), settings
+
+
+@pytest.fixture
+def folder(built, tmp_path):
+    write_index(built[0], tmp_path / "index", features=tmp_path / "features", settings=built[1])
     return tmp_path / "index"
 
 
 def answers(index):
     source = random_maps(1, seed=3)["0.jpg"]
-    return find(index, Silent(), source, (20.0, 20.0)).hits
+    return find(index, Silent(), source, (20.0, 20.0), SearchSettings(threshold=-1.0, count=2, refined=5)).hits
 
 
-def test_an_index_is_read_back_as_it_was(folder, features):
+def test_an_index_is_read_back_as_it_was(folder, features, built):
     card = read_card(folder)
-    assert (card.model, card.fingerprint, card.images, card.vectors) == ("made up", "made-up", 30, 600)
+    assert (card.model, card.fingerprint, card.images, card.vectors) == ("made up", "made-up", 20, 400)
     assert card.features == "../features"
-    assert answers(read_index(folder, features)) == answers(build_index(features, card.settings))
+    assert answers(read_index(folder, features)) == answers(built[0])
 
 
 def test_the_same_collection_gives_the_same_files(folder, features, tmp_path):
@@ -73,7 +78,7 @@ def foreign_vectors(folder):
 
 def other_tensors(folder):
     path = folder / "vectors.safetensors"
-    save_file({"vectors": torch.zeros(4, 3), "starts": torch.arange(31)}, path)
+    save_file({"vectors": torch.zeros(4, 3), "starts": torch.arange(21)}, path)
     rewrite(folder, checksum=files.sha256(path))
 
 
@@ -106,7 +111,7 @@ def moved_starts(folder):
         (lambda folder: rewrite(folder, vectors=1), "its images do not fit its vectors"),
         (lambda folder: rewrite(folder, dim=11), "vectors.safetensors is damaged"),
         (lambda folder: rewrite(folder, fingerprint="old"), "is of features of made up .old., the folder of features"),
-        (lambda folder: rewrite(folder, state="old"), "the features have changed since .* was made of 30 images"),
+        (lambda folder: rewrite(folder, state="old"), "the features have changed since .* was made of 20 images"),
     ],
 )
 def test_what_is_no_index_of_these_features_is_one_line(folder, features, change, message):
@@ -118,7 +123,7 @@ def test_what_is_no_index_of_these_features_is_one_line(folder, features, change
 
 def test_changed_features_are_noticed(folder, features):
     more = Collected(features.maps | {"new.jpg": features.maps["0.jpg"]})
-    with pytest.raises(InputError, match="made of 30 images, there are 31 now; index again"):
+    with pytest.raises(InputError, match="made of 20 images, there are 21 now; index again"):
         read_index(folder, more)
     edited = Collected(features.maps | {"0.jpg": FeatureMap(features.maps["0.jpg"].values + 1, (40, 50))})
     with pytest.raises(InputError, match="the features have changed"):

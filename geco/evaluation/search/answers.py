@@ -28,6 +28,7 @@ class Answers:
 
     names: tuple[tuple[str, ...], ...]
     xy: tuple[tuple[tuple[float, float], ...], ...]
+    scores: tuple[tuple[float, ...], ...]
     seconds: tuple[float, ...]  # of each question that was timed
 
 
@@ -43,7 +44,7 @@ def ask(
     """The first answers of the index to each question, whatever their score; features of photographs are read."""
     settings = replace(protocol.search, count=protocol.count + 1, threshold=-1.0)  # one may be the photograph itself
     own = names_by_path(index)
-    names, places, seconds = [], [], []
+    names, places, scores, seconds = [], [], [], []
     for number, question in enumerate(questions, 1):
         asking = _name(own, question)
         source = index.features[asking]
@@ -53,15 +54,16 @@ def ask(
         hits = [hit for hit in found.hits if hit.name != asking][: protocol.count]
         names.append(tuple(hit.name for hit in hits))
         places.append(tuple(hit.xy for hit in hits))
+        scores.append(tuple(hit.score for hit in hits))
         progress("search", number, len(questions))
-    return Answers(tuple(names), tuple(places), tuple(seconds))
+    return Answers(tuple(names), tuple(places), tuple(scores), tuple(seconds))
 
 
 @torch.inference_mode()
 def brute_force(
     index: PartIndex, questions: Sequence[Question], protocol: SearchProtocol, *, progress: Progress = silent
-) -> list[tuple[str, ...]]:
-    """The names of the images with the highest exact scores, best first; each image is read once for all questions."""
+) -> Float[Tensor, "q k"]:
+    """The highest exact scores of other images for each question; each image is read once for all questions."""
     match, features, own = MatchSettings(threshold=-1.0), index.features, names_by_path(index)
     asking = [_name(own, question) for question in questions]
     asked = torch.cat([_descriptor(features[name], q, match) for name, q in zip(asking, questions, strict=True)])
@@ -73,8 +75,7 @@ def brute_force(
         progress("brute force", number + 1, len(features))
     numbers = {name: number for number, name in enumerate(features.names)}
     scores[torch.arange(len(questions)), torch.tensor([numbers[name] for name in asking])] = -torch.inf
-    order = scores.topk(min(protocol.count, len(features) - 1), dim=1).indices
-    return [tuple(features.names[number] for number in row) for row in order.tolist()]
+    return scores.topk(min(protocol.count, len(features) - 1), dim=1).values
 
 
 def time_brute_force(

@@ -22,6 +22,7 @@ from geco.search import PartIndex
 from geco.system import Progress, provenance, silent
 
 OUTCOMES = ("same", "twin", "elsewhere", "other")  # keypoint; its twin; another place of such an object; no such object
+ROUNDING = 1e-5  # of scores that are summed in another order
 DEFAULTS = SearchProtocol()
 
 
@@ -79,7 +80,7 @@ def _gallery_names(index: PartIndex, gallery: Gallery) -> dict[Path, str]:
 def summarise(
     questions: Sequence[Question],
     answers: Answers,
-    exact: Sequence[tuple[str, ...]],
+    exact: Float[Tensor, "q k"],
     outcomes: Float[Tensor, "q 4"],
     protocol: SearchProtocol,
     *,
@@ -89,8 +90,9 @@ def summarise(
     about: dict[str, object] | None = None,
 ) -> Report:
     """The report of what was answered; `seconds` are those of brute force, in all and without reading."""
-    found = [len(set(some) & set(all_)) for some, all_ in zip(answers.names, exact, strict=True)]
-    recall = _estimate(torch.tensor(found), torch.tensor([len(some) for some in exact]), protocol)
+    lowest = (exact[:, -1] - ROUNDING).tolist()  # images of equal score are as good as each other
+    found = [sum(score >= least for score in some) for some, least in zip(answers.scores, lowest, strict=True)]
+    recall = _estimate(torch.tensor(found), torch.full((len(found),), exact.shape[1]), protocol)
     categories = list(dict.fromkeys(question.category for question in questions))
     member = {name: torch.tensor([question.category == name for question in questions]) for name in categories}
     member["all"] = torch.ones(len(questions), dtype=torch.bool)
@@ -136,7 +138,9 @@ def _precision_table(rows: Sequence[tuple[Cell, ...]], protocol: SearchProtocol)
         "of those near the keypoint or its left/right twin, the ones near the twin; elsewhere: another place of a "
         "photograph with such an object; other: a photograph without one."
     )
-    return Table("precision", "Answers to annotated keypoints of held-out photographs, in %", columns, tuple(rows), note)
+    return Table(
+        "precision", "Answers to annotated keypoints of held-out photographs, in %", columns, tuple(rows), note
+    )
 
 
 def _cost_table(
@@ -149,7 +153,7 @@ def _cost_table(
         ("its scoring alone", 1e3 * statistics.median(scoring), faster(scoring, answers.seconds)),
     ]
     note = (
-        f"recall@{protocol.count} {100 * recall.value:.1f} % of what brute force finds; medians, encoding not included; "
+        f"recall@{protocol.count} {100 * recall.value:.1f} % of the answers of brute force; medians, encoding not included; "
         "brute force reads every map and scores it pixel by pixel."
     )
     return Table("cost", "Cost of a question on this machine", ("", "ms", "× search"), tuple(rows), note)
