@@ -49,7 +49,7 @@ def search(
     dtype: Dtype = "float32",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
 ) -> None:
-    """Search for keypoints in all photographs of some datasets: recall against brute force, precision, left/right, cost.
+    """Search for keypoints in all photographs of datasets: recall against brute force, precision, left/right, cost.
 
     Keypoints of the photographs of the test splits are the questions; the photographs of all splits are searched.
     Extraction resumes where it was.

@@ -11,7 +11,7 @@ MOST_HITS = 100_000
 
 @dataclass(frozen=True)
 class IndexSettings:
-    """Exact for small collections, IVF-PQ for large: patches grouped into lists, each stored as a code of some bytes."""
+    """Exact for small collections, IVF-PQ for large: patches in groups, each stored as a code of some bytes."""
 
     kind: Literal["auto", "flat", "ivfpq"] = "auto"
     exact: int = 200_000  # auto: vectors up to which the index is exact; 500 images of 20 × 20 patches, 0.3 GB

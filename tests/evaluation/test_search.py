@@ -107,7 +107,7 @@ def test_unnamed_keypoints_of_two_categories_are_not_the_same(views):
 
 def test_what_cannot_be_evaluated_is_one_line(views, gallery):
     index = index_of(views[:5], painted.Painter())
-    with pytest.raises(InputError, match="the features have no image .*; extract all photographs"):
+    with pytest.raises(InputError, match=r"the features have no image .*; extract all photographs"):
         evaluation.run(index, gallery, PROTOCOL)
     alone = dataclasses.replace(gallery, held_out=frozenset())
     with pytest.raises(InputError, match="no held-out photograph shows a keypoint"):

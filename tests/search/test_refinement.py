@@ -112,7 +112,7 @@ def test_patches_without_content_are_not_indexed(maps):
     assert index.starts.tolist() == [0, 20, 30, 30]
     assert index.images_of(torch.tensor([0, 19, 20, 29])).tolist() == [0, 0, 1, 1]
     found = find(index, Silent(), maps["1.jpg"], (25.0, 30.0), ANY)
-    assert [hit.name for hit in found.hits][0] == "1.jpg"
+    assert found.hits[0].name == "1.jpg"
     assert found.hits[0].xy[1] > 15  # not where nothing is known
     assert "2.jpg" not in {hit.name for hit in found.hits}
 

@@ -65,7 +65,8 @@ def test_the_same_seed_gives_the_same_bytes(points, coded):
 def test_what_is_restored_answers_the_same(points, coded, kind):
     index = coded if kind == "ivfpq" else vectors.flat([points], points.shape[1])
     restored = vectors.restored(kind, index.state(), points.shape[1])
-    for before, after in zip(index.nearest(points[:20], 7, probes=0.2), restored.nearest(points[:20], 7, probes=0.2)):
+    answers = [one.nearest(points[:20], 7, probes=0.2) for one in (index, restored)]
+    for before, after in zip(*answers, strict=True):
         np.testing.assert_array_equal(before, after)
 
 
@@ -94,7 +95,7 @@ def test_tensors_that_do_not_fit_are_refused(coded):
 
 
 def test_too_few_vectors_have_no_codes():
-    with pytest.raises(InputError, match="256 vectors or more.*got 255; use flat"):
+    with pytest.raises(InputError, match=r"256 vectors or more.*got 255; use flat"):
         vectors.ivfpq(clustered(255), [], IndexSettings(), expected=255)
     with pytest.raises(InputError, match="lists must be ≤ the vectors learned from, 300, got 301"):
         vectors.ivfpq(clustered(300), [], IndexSettings(lists=301), expected=300)

@@ -119,7 +119,7 @@ def _questions(path: Path, annotated: Annotated, showing: Mapping[tuple[str, int
 def near(
     objects: Sequence[Annotated], xy: Float[Tensor, "2"], question: Question, *, alpha: float
 ) -> tuple[bool, bool, bool]:
-    """Whether a place of a photograph is near the keypoint, near its twin, and whether there are such objects at all."""
+    """Whether a place of a photograph is near the keypoint, near its twin, and whether it has such objects at all."""
     alike = [annotated for annotated in objects if annotated.group == question.group]
     own = any(bool(_within(annotated, xy, alpha)[question.row]) for annotated in alike)
     has_twin = question.twin != question.row

@@ -134,8 +134,8 @@ def _precision_table(rows: Sequence[tuple[Cell, ...]], protocol: SearchProtocol)
     columns = ("category", "questions", f"precision@{protocol.count}", "confused", "elsewhere", "other")
     note = (
         f"precision: of the first {protocol.count} answers (of as many as photographs show the keypoint, if they are "
-        f"fewer) those within {protocol.alpha:g} of the longer side of the object's box from the same keypoint; confused: "
-        "of those near the keypoint or its left/right twin, the ones near the twin; elsewhere: another place of a "
+        f"fewer) those within {protocol.alpha:g} of the longer side of the object's box from the same keypoint; "
+        "confused: of those near the keypoint or its left/right twin, the ones near the twin; elsewhere: another place of a "
         "photograph with such an object; other: a photograph without one."
     )
     return Table(
@@ -153,7 +153,7 @@ def _cost_table(
         ("its scoring alone", 1e3 * statistics.median(scoring), faster(scoring, answers.seconds)),
     ]
     note = (
-        f"recall@{protocol.count} {100 * recall.value:.1f} % of the answers of brute force; medians, encoding not included; "
-        "brute force reads every map and scores it pixel by pixel."
+        f"recall@{protocol.count} {100 * recall.value:.1f} % of the answers of brute force; medians, encoding not "
+        "included; brute force reads every map and scores it pixel by pixel."
     )
     return Table("cost", "Cost of a question on this machine", ("", "ms", "× search"), tuple(rows), note)
