@@ -16,9 +16,9 @@ from geco.errors import InputError
 from geco.evaluation.settings import SearchProtocol
 
 if TYPE_CHECKING:
+    from geco import evaluation
     from geco.data import PairDataset
     from geco.evaluation import Report
-    from geco.evaluation.search import Gallery
     from geco.models import Extractor
     from geco.search import PartIndex
 
@@ -80,7 +80,7 @@ def search(
         _reports.present(_together(reports), out=out, as_json=as_json)
 
 
-def _gallery(texts: Sequence[str], loader: Sequence[str], limit: int | None) -> "Gallery":
+def _gallery(texts: Sequence[str], loader: Sequence[str], limit: int | None) -> "evaluation.search.Gallery":
     from geco import data, evaluation
 
     if not texts:
@@ -104,7 +104,7 @@ def _gallery(texts: Sequence[str], loader: Sequence[str], limit: int | None) -> 
 
 
 def _indexed(
-    encoder: "Extractor", gallery: "Gallery", folder: Path, protocol: SearchProtocol, progress: Update
+    encoder: "Extractor", gallery: "evaluation.search.Gallery", folder: Path, protocol: SearchProtocol, progress: Update
 ) -> "PartIndex":
     """The index of all photographs of the gallery; features that a run has left are used again."""
     from geco import extraction, search
