@@ -75,7 +75,7 @@ def begin(
     masks: Path | None = None,
     progress: Progress = silent,
 ) -> Iterator[Job]:
-    """The extraction of the images that `find` names into a folder that nobody else writes meanwhile, begun or resumed."""
+    """The extraction of the images that `find` names, begun or resumed; nobody else writes the folder meanwhile."""
     matching.check_single(encoder)
     with locks.hold(folder, what="extracting features"):
         about = _resumed(folder, find, encoder, settings, masks) if manifest.exists(folder) else None
@@ -218,8 +218,8 @@ def _with_room(job: Job) -> Job:
     free = shutil.disk_usage(folder).free
     if size > free and about.what != "foreground":  # of which nobody knows how much there is
         raise FileError(
-            f"{folder}: {about.images:,} images need {_amount(size)} more, and {_amount(free)} are free; give a disk with "
-            "room as --out, or store less (--pca 64, --what global)"
+            f"{folder}: {about.images:,} images need {_amount(size)} more, and {_amount(free)} are free; give a disk "
+            "with room as --out, or store less (--pca 64, --what global)"
         )
     try:
         files.try_room(folder, min(size, TRIED))
@@ -262,10 +262,12 @@ def _projection(folder: Path, about: Manifest, encoder: Encoder, progress: Progr
 def _mask(folder: Path, source: Source, size: Size) -> Bool[Tensor, "h w"]:
     """The mask in a folder that has the image's name."""
     name = Path(source.name)
-    choices = [folder / name.with_suffix(".png"), folder / f"{name.stem}.png"]
+    choices = [folder / f"{name.stem}.png"]
+    if not name.is_absolute():  # or else this would be the image itself
+        choices.insert(0, folder / name.with_suffix(".png"))
     path = next((path for path in choices if path.is_file()), None)
-    if path is None:
-        raise MissingFileError(f"{folder} has no mask for {source.name}; expected {choices[1].name}")
+    if path is None or path.resolve() == Path(source.path).resolve():
+        raise MissingFileError(f"{folder} has no mask for {source.name}; expected {choices[-1].name}")
     mask = images.read_mask(MaskFile(path))
     if tuple(mask.shape) != tuple(size):
         raise InputError(f"{path} is {tuple(mask.shape)} pixels, its image {tuple(size)}; expected the same size")

@@ -86,8 +86,6 @@ def _encoded(
         compute=ActorPoolStrategy(size=min(workers, len(job.tasks)), max_tasks_in_flight_per_actor=IN_FLIGHT),
         num_cpus=cpus,
         num_gpus=gpus or None,
-        max_restarts=-1,
-        max_task_retries=-1,
     )
     try:
         yield from encoded.iter_rows()
