@@ -3,10 +3,10 @@
     python speed/extract.py [--images 1000] [--side 480] [--model geco-s] [--size 280] [--repeats 3] [--no-ray] [--json]
 
 The bare encoder reads the same files (`extract_stream`) and drops the maps; extraction also hashes the files, rounds
-the maps and writes checked shards. In each round one follows the other, so that a busy machine slows both. `ratio` is the
-median over rounds of images a second, extraction / bare encoder; `ray_ratio` that of two Ray workers with one thread
-each / one process with all threads, from the first shard written to the last, so that starting Ray and loading the
-model twice do not count (they are `ray_start_seconds`). `memory_ratio` is the peak of a process that extracts all
+the maps and writes checked shards. In each round one follows the other, so that a busy machine slows both. `ratio` is
+the median over rounds of images a second, extraction / bare encoder; `ray_ratio` that of two Ray workers with one
+thread each / one process with all threads, from the first shard written to the last, so that starting Ray and loading
+the model twice do not count (they are `ray_start_seconds`). `memory_ratio` is the peak of a process that extracts all
 images over that of one that extracts a quarter of them: 1 is flat. `speedup` is `ratio`.
 """
 
