@@ -70,7 +70,8 @@ def extract(
     ] = DEFAULTS.per_shard,
     ray: Annotated[bool, typer.Option("--ray", help="Encode in several processes, with Ray (extra [ray]).")] = False,
     ray_address: Annotated[
-        str | None, typer.Option("--ray-address", help="Ray cluster, like ray://head:10001 or auto; implies --ray.")
+        str | None,
+        typer.Option("--ray-address", help="Ray cluster: auto, HOST:PORT or ray://HOST:PORT; implies --ray."),
     ] = None,
     workers: Annotated[
         int | None,
@@ -100,13 +101,15 @@ def extract(
     Example: [b]geco extract photos/ -o features/ --ray --workers 4 --worker-gpus 1[/b]
     """
     from geco import api
-    from geco.extraction import bulk, find
+    from geco.extraction import bulk, cluster, find
 
     if masks is not None and what != "foreground":
         raise options.OptionError("--masks is for --what foreground")
     if masks is not None and not masks.is_dir():
         raise options.OptionError(f"--masks must be a folder of masks, got {str(masks)!r}")
     settings = ExtractSettings(what=what, format=file_format, pca=pca, batch_size=batch_size, per_shard=per_shard)
+    if ray_address is not None:
+        cluster.check_address(ray_address)
     _check_apart(output, pictures)
     _outputs.folder(output)
     sources = partial(find, pictures, column=column, root=root)
@@ -120,8 +123,6 @@ def extract(
         _announce(job)
         progress = _with_rate(update, job.resumed)
         if ray or ray_address:
-            from geco.extraction import cluster
-
             summary = cluster.run(
                 job,
                 load,

@@ -63,17 +63,18 @@ def test_killed_at_any_moment_it_ends_with_the_same_bytes(tmp_path):
     assert contents(tmp_path / "random") == whole
 
 
-def test_finished_work_is_not_done_again(tmp_path):
+@pytest.mark.parametrize(("shard", "batches"), [(1, [2, 2]), (2, [2])])
+def test_finished_work_is_not_done_again(tmp_path, shard, batches):
     photos = photographs(tmp_path / "photos", 10)
     extract([photos], tmp_path / "features")
     before = contents(tmp_path / "features")
-    (tmp_path / "features" / "shards" / "000001.safetensors").unlink()
+    (tmp_path / "features" / "shards" / f"{shard:06d}.safetensors").unlink()
     encoder = Averager()
     extract([photos], tmp_path / "features", encoder=encoder)
-    assert encoder.batches == [2, 2], "one shard of four images"
+    assert encoder.batches == batches, "the images of one shard"
     assert contents(tmp_path / "features") == before
     extract([photos], tmp_path / "features", encoder=encoder)
-    assert encoder.batches == [2, 2]
+    assert encoder.batches == batches
 
 
 def test_unreadable_images_are_listed_and_never_stop_the_run(tmp_path):

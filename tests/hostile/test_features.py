@@ -221,6 +221,8 @@ def test_command_lines(good, tmp_path, capfd):
         "--masks is for": ["extract", photos, "-o", f"{tmp_path}/x", "--masks", photos],
         "a folder of masks": ["extract", photos, "-o", f"{tmp_path}/x", "--what", "foreground", "--masks", "no"],
         "--what": ["extract", photos, "-o", f"{tmp_path}/x", "--what", "half"],
+        "is auto, HOST:PORT": ["extract", photos, "-o", f"{tmp_path}/x", "--ray-address", "the moon"],
+        "no Ray cluster answers": ["extract", photos, "-o", f"{tmp_path}/x", "--ray-address", "127.0.0.1:1"],
         "--pca": ["extract", photos, "-o", f"{tmp_path}/x", "--pca", "0"],
         "a file, not a folder": ["extract", photos, "-o", f"{good}/features/index.jsonl"],
     }
