@@ -4,10 +4,11 @@
 
 The bare encoder reads the same files (`extract_stream`) and drops the maps; extraction also hashes the files, rounds
 the maps and writes checked shards. In each round one follows the other, so that a busy machine slows both. `ratio` is
-the median over rounds of images a second, extraction / bare encoder; `ray_ratio` that of two Ray workers with one
-thread each / one process with all threads, from the first shard written to the last, so that starting Ray and loading
-the model twice do not count (they are `ray_start_seconds`). `memory_ratio` is the peak of a process that extracts all
-images over that of one that extracts a quarter of them: 1 is flat. `speedup` is `ratio`.
+the median over rounds of images a second, extraction / bare encoder, `cpu_ratio` the same in seconds of processors;
+`ray_ratio` that of two Ray workers with one thread each / one process with all threads, from the first shard written
+to the last, so that starting Ray and loading the model twice do not count (they are `ray_start_seconds`).
+`memory_ratio` is the peak of a process that extracts all images over that of one that extracts a quarter of them: 1
+is flat. `speedup` is `ratio`.
 """
 
 import argparse
@@ -43,19 +44,22 @@ def photographs(folder, count, side):
 
 
 def bare(model, paths):
-    """Images a second of the encoder alone."""
-    start = time.perf_counter()
+    """The encoder alone."""
     for _ in model.extract_stream(paths):
         pass
-    return len(paths) / (time.perf_counter() - start)
 
 
 def extracted(model, places, out, settings):
-    """Images a second of an extraction in this process."""
-    start = time.perf_counter()
-    with bulk.begin(out, lambda: extraction.find(places), model, settings) as job:
+    """An extraction in this process."""
+    with extraction.begin(out, lambda: extraction.find(places), model, settings) as job:
         bulk.run(job, model)
-    return job.work.about.images / (time.perf_counter() - start)
+
+
+def seconds(work, *arguments):
+    """How long it takes: on the clock, and of processors."""
+    start = time.perf_counter(), time.process_time()
+    work(*arguments)
+    return time.perf_counter() - start[0], time.process_time() - start[1]
 
 
 def extracted_by_ray(model, load, places, out, settings):
@@ -66,7 +70,7 @@ def extracted_by_ray(model, load, places, out, settings):
         moments.append((time.perf_counter(), done))
 
     start = time.perf_counter()
-    with bulk.begin(out, lambda: extraction.find(places), model, settings) as job:
+    with extraction.begin(out, lambda: extraction.find(places), model, settings) as job:
         cluster.run(job, load, workers=2, cpus=1, progress=progress)
     (first, before), (last, after) = moments[2], moments[-1]  # the first shard of each worker is there
     return (after - before) / (last - first), first - start
@@ -88,10 +92,11 @@ def measured(asked, folder):
     bare(model, paths[:WARM])
     rounds = []
     for number in range(asked.repeats):
-        # With Ray, work is divided by shards: several for each worker.
-        settings = ExtractSettings(per_shard=asked.per_shard)
-        one = {"bare": bare(model, paths), "one": extracted(model, [photos], folder / f"one{number}", settings)}
-        if asked.ray:
+        alone = seconds(bare, model, paths)
+        whole = seconds(extracted, model, [photos], folder / f"one{number}", ExtractSettings())
+        one = {"bare": len(paths) / alone[0], "one": len(paths) / whole[0], "cpu": alone[1] / whole[1]}
+        if asked.ray:  # work is divided by shards: several for each worker
+            settings = ExtractSettings(per_shard=asked.per_shard)
             rate, waited = extracted_by_ray(model, load, [photos], folder / f"ray{number}", settings)
             one |= {"ray": rate, "waited": waited}
         rounds.append(one)
@@ -131,6 +136,7 @@ def main():
         "seconds_per_image": round(statistics.median(1 / one["one"] for one in rounds), 4),
         "bytes_per_image": round(disk),
         "ratio": round(statistics.median(ratios), 3),
+        "cpu_ratio": round(statistics.median(one["cpu"] for one in rounds), 3),
         "spread": round(max(ratios) - min(ratios), 3),
         "ray_ratio": round(statistics.median(one["ray"] / one["one"] for one in rounds), 3) if asked.ray else None,
         "ray_start_seconds": round(statistics.median(one["waited"] for one in rounds), 1) if asked.ray else None,
@@ -138,7 +144,10 @@ def main():
         "memory_ratio": round(memory, 3),
     }
     print(json.dumps(result) if asked.json else "\n".join(f"{name}: {value}" for name, value in result.items()))
-    print("RESULT", json.dumps({key: result[key] for key in ("ratio", "ray_ratio", "speedup", "memory_ratio")}))
+    print(
+        "RESULT",
+        json.dumps({key: result[key] for key in ("ratio", "cpu_ratio", "ray_ratio", "speedup", "memory_ratio")}),
+    )
 
 
 if __name__ == "__main__":

@@ -16,7 +16,8 @@ from typing import Any
 
 from geco.errors import FileError, GecoError, InputError, MissingPackageError
 from geco.extraction import bulk, index
-from geco.extraction.bulk import Job, Summary, Task, Work
+from geco.extraction.bulk import Summary
+from geco.extraction.jobs import Job, Task, Work
 from geco.system import Progress, silent
 from geco.types import Encoder
 
@@ -73,6 +74,7 @@ def run(
     progress: Progress = silent,
 ) -> Summary:
     """Encode what is missing, in processes of Ray that each `load` the model; `address` is that of a cluster."""
+    bulk.prepare(job.work, load, progress=progress)
     done, total = job.resumed, job.work.about.images
     progress("extract", done, total)
     if job.tasks:

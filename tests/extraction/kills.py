@@ -27,7 +27,7 @@ STEPS = ("fsync", "rename", "replace", "unlink", "mkdir", "truncate", "open")
 
 def extract(photos, out, wait=lambda: None):
     encoder = Averager(wait)
-    with bulk.begin(Path(out), lambda: extraction.find([photos]), encoder, SETTINGS) as job:
+    with extraction.begin(Path(out), lambda: extraction.find([photos]), encoder, SETTINGS) as job:
         return bulk.run(job, encoder)
 
 

@@ -28,7 +28,7 @@ HERE = Path(__file__).parent
 def extract(places, out, *, encoder=None, masks=None, find=extraction.find, **options):
     encoder = encoder or Averager()
     settings = ExtractSettings(**{"per_shard": 4, "batch_size": 2, **options})
-    with bulk.begin(Path(out), lambda: find(places), encoder, settings, masks=masks) as job:
+    with extraction.begin(Path(out), lambda: find(places), encoder, settings, masks=masks) as job:
         return bulk.run(job, encoder)
 
 

@@ -40,9 +40,9 @@ class Dying(Averager):
 photos, out = sys.argv[1:]
 settings = ExtractSettings(per_shard=4, batch_size=2)
 find = lambda: extraction.find([photos])
-with bulk.begin(Path(out, "one"), find, Averager(), settings) as job:
+with extraction.begin(Path(out, "one"), find, Averager(), settings) as job:
     bulk.run(job, Averager())
-with bulk.begin(Path(out, "ray"), find, Averager(), settings) as job:
+with extraction.begin(Path(out, "ray"), find, Averager(), settings) as job:
     load = partial(Dying, str(Path(out, "mark")))
     summary = cluster.run(job, load, workers=2)
 print(json.dumps({"images": summary.images, "failed": summary.failed, "tasks": len(job.tasks)}))

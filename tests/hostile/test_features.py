@@ -20,7 +20,7 @@ from geco.extraction.settings import ExtractSettings
 def extract(photos, out, *, encoder=None, **options):
     encoder = encoder or Averager()
     settings = ExtractSettings(**{"per_shard": 4, "batch_size": 2, **options})
-    with bulk.begin(Path(out), lambda: extraction.find([photos]), encoder, settings) as job:
+    with extraction.begin(Path(out), lambda: extraction.find([photos]), encoder, settings) as job:
         return bulk.run(job, encoder)
 
 
@@ -198,7 +198,7 @@ def test_an_archive_cut_short(tmp_path):
     sources = list(extraction.find([path]))
     path.write_bytes(content[: sources[2].offset + 5])
     summary = None
-    with bulk.begin(tmp_path / "features", lambda: sources, Averager(), ExtractSettings(batch_size=2)) as job:
+    with extraction.begin(tmp_path / "features", lambda: sources, Averager(), ExtractSettings(batch_size=2)) as job:
         summary = bulk.run(job, Averager())
     assert (summary.images, summary.failed) == (2, 2)
     reasons = [failure.reason for failure in extraction.open(tmp_path / "features").failures]
