@@ -95,6 +95,7 @@ def measured(asked, folder):
         alone = seconds(bare, model, paths)
         whole = seconds(extracted, model, [photos], folder / f"one{number}", ExtractSettings())
         one = {"bare": len(paths) / alone[0], "one": len(paths) / whole[0], "cpu": alone[1] / whole[1]}
+        one["core seconds"] = whole[1] / len(paths)
         if asked.ray:  # work is divided by shards: several for each worker
             settings = ExtractSettings(per_shard=asked.per_shard)
             rate, waited = extracted_by_ray(model, load, [photos], folder / f"ray{number}", settings)
@@ -134,6 +135,7 @@ def main():
         "bare encoder, images a second": round(statistics.median(one["bare"] for one in rounds), 2),
         "extraction, images a second": round(statistics.median(one["one"] for one in rounds), 2),
         "seconds_per_image": round(statistics.median(1 / one["one"] for one in rounds), 4),
+        "core_seconds_per_image": round(statistics.median(one["core seconds"] for one in rounds), 4),
         "bytes_per_image": round(disk),
         "ratio": round(statistics.median(ratios), 3),
         "cpu_ratio": round(statistics.median(one["cpu"] for one in rounds), 3),
