@@ -3,12 +3,11 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from collected import Averager, archive, contents, photographs
+from hostile.holding import another_process
 from hostile.verdicts import refused
 
 from geco import extraction
@@ -154,24 +153,9 @@ def test_another_model_or_other_settings(good, copy):
     assert contents(copy) == before
 
 
-HOLD = """
-import sys, time
-from geco.system import locks
-with locks.hold(sys.argv[1], what="extracting features"):
-    print("held", flush=True)
-    time.sleep(60)
-"""
-
-
 def test_two_processes_do_not_write_one_folder(good, copy):
-    held = subprocess.Popen([sys.executable, "-c", HOLD, str(copy)], stdout=subprocess.PIPE, text=True)
-    try:
-        assert held.stdout.readline() == "held\n"
+    with another_process(copy) as held:
         refused(lambda: extract(good / "photos", copy), "is in use by process", str(held.pid))
-    finally:
-        held.kill()
-        held.wait()
-        held.stdout.close()
     assert extract(good / "photos", copy).images == 10
 
 
