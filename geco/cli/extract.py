@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -15,9 +15,10 @@ from geco.cli._progress import Update, progress_bars
 from geco.cli._terminal import notes
 from geco.errors import InputError
 from geco.extraction.settings import ExtractSettings
+from geco.system import documents
 
 if TYPE_CHECKING:
-    from geco.extraction import bulk
+    from geco.extraction import Job, bulk
 
 PANEL = "Photographs"
 DEFAULTS = ExtractSettings()
@@ -70,7 +71,8 @@ def extract(
     ] = DEFAULTS.per_shard,
     ray: Annotated[bool, typer.Option("--ray", help="Encode in several processes, with Ray (extra [ray]).")] = False,
     ray_address: Annotated[
-        str | None, typer.Option("--ray-address", help="Ray cluster, like ray://head:10001 or auto; implies --ray.")
+        str | None,
+        typer.Option("--ray-address", help="Ray cluster: auto, HOST:PORT or ray://HOST:PORT; implies --ray."),
     ] = None,
     workers: Annotated[
         int | None,
@@ -100,37 +102,35 @@ def extract(
     Example: [b]geco extract photos/ -o features/ --ray --workers 4 --worker-gpus 1[/b]
     """
     from geco import api
-    from geco.extraction import bulk, find
+    from geco.extraction import begin, bulk, cluster, find
 
     if masks is not None and what != "foreground":
         raise options.OptionError("--masks is for --what foreground")
     if masks is not None and not masks.is_dir():
         raise options.OptionError(f"--masks must be a folder of masks, got {str(masks)!r}")
     settings = ExtractSettings(what=what, format=file_format, pca=pca, batch_size=batch_size, per_shard=per_shard)
+    if ray_address is not None:
+        cluster.check_address(ray_address)
     _check_apart(output, pictures)
     _outputs.folder(output)
     sources = partial(find, pictures, column=column, root=root)
-    load = partial(api.load, model, layer=layer, size=size, resize=resize, force=force, device=device, dtype=dtype)
-    encoder = options.load_model(model, layer=layer, size=size, resize=resize, force=force, device=device, dtype=dtype)
+    how: dict[str, Any] = {
+        "layer": layer,
+        "size": size,
+        "resize": resize,
+        "force": force,
+        "device": device,
+        "dtype": dtype,
+    }
+    load = partial(api.load, model, **how)
+    encoder = options.load_model(model, **how)
     start = time.perf_counter()
-    with (
-        progress_bars() as update,
-        bulk.begin(output, sources, encoder, settings, masks=masks, progress=update) as job,
-    ):
+    with progress_bars() as update, begin(output, sources, encoder, settings, masks=masks) as job:
         _announce(job)
         progress = _with_rate(update, job.resumed)
         if ray or ray_address:
-            from geco.extraction import cluster
-
-            summary = cluster.run(
-                job,
-                load,
-                address=ray_address,
-                workers=workers,
-                cpus=worker_cpus,
-                gpus=worker_gpus,
-                progress=progress,
-            )
+            room: dict[str, Any] = {"workers": workers, "cpus": worker_cpus, "gpus": worker_gpus}
+            summary = cluster.run(job, load, address=ray_address, **room, progress=progress)
         else:
             summary = bulk.run(job, encoder, progress=progress)
     _report(output, job, summary, time.perf_counter() - start, as_json=as_json)
@@ -149,15 +149,19 @@ def _check_apart(output: Path, places: Sequence[str]) -> None:
             raise InputError(f"{place} is inside {output}, where features are written; give another --out")
 
 
-def _announce(job: "bulk.Job") -> None:
+def _announce(job: "Job") -> None:
     about = job.work.about
     if job.resumed:
         notes.print(f"resumes after {job.resumed:,} of {about.images:,} images")
     missing = about.images - job.resumed
     most = "at most " if about.what == "foreground" else ""
     if missing:
-        need = f"{most}{_amount(job.bytes)} in {len(job.tasks):,} shards" if job.bytes else f"{len(job.tasks):,} shards"
-        notes.print(f"{missing:,} images: {need}; {_amount(job.free)} are free")
+        need = (
+            f"{most}{documents.amount(job.bytes)} in {len(job.tasks):,} shards"
+            if job.bytes
+            else f"{len(job.tasks):,} shards"
+        )
+        notes.print(f"{missing:,} images: {need}; {documents.amount(job.free)} are free")
 
 
 def _with_rate(update: Update, resumed: int) -> Callable[[str, int, int], None]:
@@ -171,11 +175,7 @@ def _with_rate(update: Update, resumed: int) -> Callable[[str, int, int], None]:
     return progress
 
 
-def _amount(size: int) -> str:
-    return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.1f} MB"
-
-
-def _report(output: Path, job: "bulk.Job", summary: "bulk.Summary", seconds: float, *, as_json: bool) -> None:
+def _report(output: Path, job: "Job", summary: "bulk.Summary", seconds: float, *, as_json: bool) -> None:
     from geco.extraction import FAILED
 
     about, encoded = job.work.about, job.work.about.images - job.resumed
@@ -198,4 +198,4 @@ def _report(output: Path, job: "bulk.Job", summary: "bulk.Summary", seconds: flo
     if not summary.images:
         raise InputError(f"none of {about.images:,} images could be read; {output / FAILED} says why")
     rate = f", {encoded / seconds:.1f} images/s" if encoded else ", nothing was left to do"
-    notes.print(f"{summary.images:,} images, {_amount(summary.bytes)}{rate}: {output}")
+    notes.print(f"{summary.images:,} images, {documents.amount(summary.bytes)}{rate}: {output}")

@@ -6,8 +6,10 @@ from geco.system import lazy
 
 if TYPE_CHECKING:
     from geco.extraction import bulk, cluster
+    from geco.extraction.beginning import begin
     from geco.extraction.files import read_features, write_features
     from geco.extraction.folder import FeatureFolder, Patches, open
+    from geco.extraction.jobs import Job
     from geco.extraction.records import Failure, Record, Source
     from geco.extraction.sources import find
     from geco.extraction.store import FeatureStore, content_key

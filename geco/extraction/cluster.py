@@ -7,6 +7,8 @@ same paths. A process or node that dies costs the shard it was at, which Ray giv
 
 import logging
 import os
+import re
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -14,12 +16,30 @@ from typing import Any
 
 from geco.errors import FileError, GecoError, InputError, MissingPackageError
 from geco.extraction import bulk, index
-from geco.extraction.bulk import Job, Summary, Task, Work
+from geco.extraction.bulk import Summary
+from geco.extraction.jobs import Job, Task, Work
 from geco.system import Progress, silent
 from geco.types import Encoder
 
 OBJECT_STORE = 128 * 2**20  # bytes: rows are a few hundred bytes, but Ray wants some room
+AUTOMATIC = "auto"  # the cluster that this machine is a node of
+ADDRESS = re.compile(r"(?:ray://)?(?P<host>[\w.-]+):(?P<port>[0-9]{1,5})", re.ASCII)
+PATIENCE = 5.0  # seconds
 IN_FLIGHT = 2  # shards that are handed to a process beyond which the others wait
+
+
+def check_address(address: str) -> None:
+    """Refuse what is no address of a cluster, or one where nobody answers: Ray itself would try for minutes."""
+    if address == AUTOMATIC:
+        return
+    parts = ADDRESS.fullmatch(address)
+    if parts is None or not 0 < int(parts["port"]) < 2**16:
+        raise InputError(f"the address of a Ray cluster is auto, HOST:PORT or ray://HOST:PORT, got {address[:60]!r}")
+    try:
+        socket.create_connection((parts["host"], int(parts["port"])), timeout=PATIENCE).close()
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise FileError(f"no Ray cluster answers at {address[:60]}: {reason}; check --ray-address") from None
 
 
 class ShardEncoder:
@@ -54,6 +74,7 @@ def run(
     progress: Progress = silent,
 ) -> Summary:
     """Encode what is missing, in processes of Ray that each `load` the model; `address` is that of a cluster."""
+    bulk.prepare(job.work, load, progress=progress)
     done, total = job.resumed, job.work.about.images
     progress("extract", done, total)
     if job.tasks:
@@ -86,8 +107,6 @@ def _encoded(
         compute=ActorPoolStrategy(size=min(workers, len(job.tasks)), max_tasks_in_flight_per_actor=IN_FLIGHT),
         num_cpus=cpus,
         num_gpus=gpus or None,
-        max_restarts=-1,
-        max_task_retries=-1,
     )
     try:
         yield from encoded.iter_rows()

@@ -36,7 +36,7 @@ def encode(encoder: Encoder, given: Sequence[Source], *, batch_size: int) -> Ite
     Batches are of readable images only, so they depend on the list and the files alone.
     """
     with ahead.groups(iter(given), _read, count=batch_size) as groups:
-        remaining = (one for group in groups for one in group)
+        remaining: Iterator[_Read | Failure] = (one for group in groups for one in group)
         while True:
             failures: deque[Failure] = deque()
             waiting: deque[_Read] = deque()

@@ -25,6 +25,17 @@ AGAIN = "run the same `geco extract` again, or copy the folder again"
 
 
 @dataclass(frozen=True)
+class _Held:
+    """What is kept in memory of a shard."""
+
+    place: int  # of its line in the index
+    size: int
+    sha256: str
+    names: tuple[str, ...]
+    failed: tuple[Failure, ...]
+
+
+@dataclass(frozen=True)
 class Patches:
     """Descriptors of some patches of an image."""
 
@@ -56,21 +67,16 @@ class FeatureFolder:
         self.folder, self.manifest = folder, manifest.read(folder)
         self.model, self.fingerprint = self.manifest.model, self.manifest.fingerprint
         self.what, self.dim = self.manifest.what, self.manifest.dim
-        lines = sorted(((line.shard, place, line) for place, line in index.offsets(folder)), key=lambda one: one[:2])
-        places: dict[int, tuple[int, int, int, str]] = {}  # of each shard: place of its line, images, bytes, checksum
-        names: list[str] = []
-        self.failures: tuple[Failure, ...] = ()
-        for number, place, line in lines:
-            if number in places:
-                continue  # noted twice, by a run that was killed
-            places[number] = place, len(line.records), line.size, line.sha256
-            names += [record["name"] for record in line.records]
-            self.failures += line.failed
-        self.names = tuple(names)
-        self._places = places
+        held: dict[int, _Held] = {}
+        for place, line in index.offsets(folder):  # its records are not kept: there may be millions
+            names = tuple(record["name"] for record in line.records)
+            held[line.shard] = _Held(place, line.size, line.sha256, names, line.failed)
+        self._held = dict(sorted(held.items()))
         self._check(partial)
-        self._shards = list(places)
-        self._ends = list(accumulate(count for _, count, _, _ in places.values()))
+        self.names = tuple(name for shard in self._held.values() for name in shard.names)
+        self.failures = tuple(failure for shard in self._held.values() for failure in shard.failed)
+        self._shards = list(self._held)
+        self._ends = list(accumulate(len(shard.names) for shard in self._held.values()))
         self._positions = {name: position for position, name in enumerate(self.names)}
         if len(self._positions) < len(self.names):
             raise InputError(f"{folder / index.NAME} names an image twice; it is damaged: {AGAIN}")
@@ -81,16 +87,16 @@ class FeatureFolder:
     def _check(self, partial: bool) -> None:
         """Refuse a folder of which something is missing; shards themselves are not read."""
         total = self.manifest.shards
-        if not set(self._places) <= set(range(total)):
+        if not set(self._held) <= set(range(total)):
             raise InputError(
                 f"{self.folder / index.NAME} has shards beyond the {total} there are; it is damaged: {AGAIN}"
             )
-        if len(self._places) < total and not partial:
+        if len(self._held) < total and not partial:
             raise InputError(
-                f"{self.folder} has {len(self._places)} of {total} shards: an unfinished run, or half a copy; {AGAIN}"
+                f"{self.folder} has {len(self._held)} of {total} shards: an unfinished run, or half a copy; {AGAIN}"
             )
-        for number, (_, _, size, _) in self._places.items():
-            path = self._file(number)
+        for number, shard in self._held.items():
+            path, size = self._file(number), shard.size
             if not checks.is_file(path):
                 raise FileError(f"{path} is missing: half a copy; {AGAIN}")
             if path.stat().st_size != size:
@@ -98,14 +104,14 @@ class FeatureFolder:
 
     def verify(self) -> None:
         """Read every shard and compare its checksum."""
-        for number, (_, _, _, digest) in self._places.items():
-            if files.sha256(self._file(number)) != digest:
+        for number, shard in self._held.items():
+            if files.sha256(self._file(number)) != shard.sha256:
                 raise InputError(f"{self._file(number)} has another checksum than when it was written; {AGAIN}")
 
     @property
     def complete(self) -> bool:
         """Whether every image that was given has been encoded, or found unreadable."""
-        return len(self._places) == self.manifest.shards
+        return len(self._held) == self.manifest.shards
 
     @property
     def state(self) -> str:
@@ -187,7 +193,7 @@ class FeatureFolder:
         return self._shards[order], position - (self._ends[order - 1] if order else 0)
 
     def _read_records(self, shard: int) -> tuple[Record, ...]:
-        line = index.line_at(self.folder, self._places[shard][0])
+        line = index.line_at(self.folder, self._held[shard].place)
         return tuple(record_of(record, f"{self.folder / index.NAME}, shard {shard}") for record in line.records)
 
     def _open_shard(self, shard: int) -> shards.Shard:

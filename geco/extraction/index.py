@@ -108,9 +108,10 @@ def parse(content: bytes, name: str) -> Line:
 
 def sort(folder: Path, manifest: Manifest) -> None:
     """Write the lines in the order of the shards, each once."""
-    places = {line.shard: place for place, line in offsets(folder)}
-    if list(places.values()) == sorted(places.values()) and list(places) == list(range(manifest.shards)):
+    lines = [(line.shard, place) for place, line in offsets(folder)]
+    if [number for number, _ in lines] == list(range(manifest.shards)):
         return
+    places = dict(lines)  # the last line of each: a shard that was deleted has been written again
 
     def write(draft: Path) -> None:
         with draft.open("w", encoding="utf-8") as file:

@@ -61,8 +61,8 @@ class Entry:
 
 def checksum(values: np.ndarray, cells: np.ndarray | None = None) -> int:
     """CRC-32 of the numbers of an image as they are stored."""
-    crc = zlib.crc32(np.ascontiguousarray(values).view(np.uint8).reshape(-1))
-    return crc if cells is None else zlib.crc32(np.ascontiguousarray(cells).view(np.uint8).reshape(-1), crc)
+    crc = zlib.crc32(np.ascontiguousarray(values).data.cast("B") if values.size else b"")
+    return crc if cells is None or not cells.size else zlib.crc32(np.ascontiguousarray(cells).data.cast("B"), crc)
 
 
 def source_of(values: Any, name: str) -> Source:

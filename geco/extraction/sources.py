@@ -112,7 +112,7 @@ def _lines(path: Path) -> Iterator[str]:
     with _decoded(path) as lines:
         for number, line in enumerate(_guarded(lines, path), 1):
             text = line.strip()
-            if "\0" in text:
+            if not text.isprintable():
                 raise InputError(f"{path}, line {number}: expected a path, got {documents.shown(text)}")
             if text:
                 yield text
@@ -188,7 +188,7 @@ def _in_archive(path: Path) -> Iterator[Source]:
     try:
         with tarfile.open(path, "r:") as archive:
             while (member := archive.next()) is not None:
-                archive.members = []  # it keeps a list of all that it has seen
+                archive.members = []  # type: ignore[attr-defined] # it keeps a list of all that it has seen
                 if member.isreg() and not member.issparse() and Path(member.name).suffix.lower() in listing.ENDINGS:
                     count += 1
                     name = f"{path.as_posix()}/{member.name}".encode("utf-8", "backslashreplace").decode()

@@ -37,7 +37,7 @@ def collection(tmp_path_factory, tiny_folder):
     encoder = geco.load(tiny_folder, size=56)
     sources = [extraction.Source(path.name, str(path)) for path in sorted((root / "photos").iterdir())]
     for what in ("maps", "global"):
-        with extraction.bulk.begin(root / what, lambda: sources, encoder, ExtractSettings(what=what)) as job:
+        with extraction.begin(root / what, lambda: sources, encoder, ExtractSettings(what=what)) as job:
             extraction.bulk.run(job, encoder)
     search.write_index(search.build_index(extraction.open(root / "maps")), root / "maps-index", features=root / "maps")
     return root

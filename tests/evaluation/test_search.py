@@ -5,7 +5,7 @@ import dataclasses
 import painted
 import pytest
 import torch
-from collected import Collected
+from searched import Collected
 
 from geco import data, images
 from geco.errors import InputError

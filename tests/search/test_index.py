@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from collected import Collected, Silent, random_maps
+from searched import Collected, Silent, random_maps
 from safetensors.torch import load_file, save_file
 
 from geco.errors import FileError, GecoError, InputError

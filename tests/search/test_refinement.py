@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from collected import Collected, Silent, random_maps
+from searched import Collected, Silent, random_maps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
