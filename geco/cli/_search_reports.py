@@ -113,7 +113,7 @@ def _indexed(
     paths = sorted(path.resolve() for path in gallery.objects)
     sources = [extraction.Source(str(path), str(path)) for path in paths]
     features = folder / "features"
-    with extraction.begin(features, lambda: sources, encoder, ExtractSettings(), progress=progress) as job:
+    with extraction.begin(features, lambda: sources, encoder, ExtractSettings()) as job:
         extraction.bulk.run(job, encoder, progress=progress)
     index = search.build_index(extraction.open(features), protocol.index, progress=progress)
     search.write_index(index, folder / "index", features=features, settings=protocol.index)

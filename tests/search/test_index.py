@@ -4,8 +4,8 @@ import json
 
 import pytest
 import torch
-from searched import Collected, Silent, random_maps
 from safetensors.torch import load_file, save_file
+from searched import Collected, Silent, random_maps
 
 from geco.errors import FileError, GecoError, InputError
 from geco.search import build_index, find, read_card, read_index, write_index

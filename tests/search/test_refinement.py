@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from searched import Collected, Silent, random_maps
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from searched import Collected, Silent, random_maps
 
 from geco import matching
 from geco.errors import InputError

@@ -135,8 +135,8 @@ def _precision_table(rows: Sequence[tuple[Cell, ...]], protocol: SearchProtocol)
     note = (
         f"precision: of the first {protocol.count} answers (of as many as photographs show the keypoint, if they are "
         f"fewer) those within {protocol.alpha:g} of the longer side of the object's box from the same keypoint; "
-        "confused: of those near the keypoint or its left/right twin, the ones near the twin; elsewhere: another place of "
-        "a photograph with such an object; other: a photograph without one."
+        "confused: of those near the keypoint or its left/right twin, the ones near the twin; elsewhere: another place "
+        "of a photograph with such an object; other: a photograph without one."
     )
     title = "Answers to annotated keypoints of held-out photographs, in %"
     return Table("precision", title, columns, tuple(rows), note)
