@@ -73,7 +73,7 @@ def extract(
         int | None,
         typer.Option("--per-shard", min=1, help="Images of a shard.", show_default="as many as make 128 MB"),
     ] = DEFAULTS.per_shard,
-    ray: Annotated[bool, typer.Option("--ray", help="Encode in several processes, with Ray (extra [ray]).")] = False,
+    ray: Annotated[bool, typer.Option("--ray", help="Encode in several processes, with the extra ray.")] = False,
     ray_address: Annotated[
         str | None,
         typer.Option("--ray-address", help="Ray cluster: auto, HOST:PORT or ray://HOST:PORT; implies --ray."),
