@@ -4,7 +4,7 @@ from typing import Any
 
 
 class QuietTransformers:
-    """Within it transformers, if it is installed, neither shows a progress bar nor reports: a library does not print."""
+    """Within it transformers, if installed, neither shows a progress bar nor reports: a library does not print."""
 
     def __enter__(self) -> None:
         self._logging: Any = None
