@@ -65,11 +65,15 @@ def extract(
     batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Images encoded at once.")] = (
         DEFAULTS.batch_size
     ),
+    draft: Annotated[
+        bool,
+        typer.Option("--draft", help="Decode large JPEG files at a fraction of their size; nearly the same features."),
+    ] = DEFAULTS.draft,
     per_shard: Annotated[
         int | None,
         typer.Option("--per-shard", min=1, help="Images of a shard.", show_default="as many as make 128 MB"),
     ] = DEFAULTS.per_shard,
-    ray: Annotated[bool, typer.Option("--ray", help="Encode in several processes, with Ray (extra [ray]).")] = False,
+    ray: Annotated[bool, typer.Option("--ray", help="Encode in several processes, with the extra ray.")] = False,
     ray_address: Annotated[
         str | None,
         typer.Option("--ray-address", help="Ray cluster: auto, HOST:PORT or ray://HOST:PORT; implies --ray."),
@@ -108,7 +112,7 @@ def extract(
         raise options.OptionError("--masks is for --what foreground")
     if masks is not None and not masks.is_dir():
         raise options.OptionError(f"--masks must be a folder of masks, got {str(masks)!r}")
-    settings = ExtractSettings(what=what, format=file_format, pca=pca, batch_size=batch_size, per_shard=per_shard)
+    settings = ExtractSettings(what, file_format, pca, batch_size, draft=draft, per_shard=per_shard)
     if ray_address is not None:
         cluster.check_address(ray_address)
     _check_apart(output, pictures)

@@ -112,6 +112,7 @@ def _manifest(given: plan.Plan, encoder: Encoder, settings: ExtractSettings, mas
         image_bytes=1,
         inputs=given.digest,
         pca=settings.pca,
+        draft=settings.draft,
         foreground=None if settings.what != "foreground" else BORDER if masks is None else MASKS,
     )
 

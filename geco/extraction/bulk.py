@@ -63,7 +63,7 @@ def encode_shard(
     projection = reduction.read(work.folder, about)
     given = plan.read(work.folder, task.offset, task.images)
     entries, failures = [], []
-    for number, one in enumerate(encoding.encode(encoder, given, batch_size=about.batch_size), 1):
+    for number, one in enumerate(encoding.encode(encoder, given, batch_size=about.batch_size, draft=about.draft), 1):
         if isinstance(one, Failure):
             failures.append(one)
         else:
@@ -89,7 +89,9 @@ def _projection(folder: Path, about: Manifest, encoder: Encoder, progress: Progr
     sample = [plan.read(folder, place, 1)[0] for place in places]
 
     def maps() -> Iterator[FeatureMap]:
-        for number, one in enumerate(encoding.encode(encoder, sample, batch_size=about.batch_size), 1):
+        for number, one in enumerate(
+            encoding.encode(encoder, sample, batch_size=about.batch_size, draft=about.draft), 1
+        ):
             progress("sample for PCA", number, len(sample))
             if not isinstance(one, Failure):
                 yield one.features

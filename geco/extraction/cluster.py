@@ -138,7 +138,8 @@ def _connected(address: str | None, *, cpus: int | None) -> Iterator[Any]:
         except (ConnectionError, ValueError, RuntimeError, OSError) as error:
             reason = " ".join(str(error).split())[:100]
             raise FileError(
-                f"Ray at {address or 'this machine'} does not answer: {reason}; check --ray-address"
+                f"Ray at {address or 'this machine'} cannot be used: {reason}; check --ray-address, and that Ray has "
+                "the cluster's token if it asks for one"
             ) from None
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     try:

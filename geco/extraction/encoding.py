@@ -30,17 +30,21 @@ class Encoded:
     features: FeatureMap
 
 
-def encode(encoder: Encoder, given: Sequence[Source], *, batch_size: int) -> Iterator[Encoded | Failure]:
+def encode(
+    encoder: Encoder, given: Sequence[Source], *, batch_size: int, draft: bool = False
+) -> Iterator[Encoded | Failure]:
     """Each image with its map, or why it cannot be read; in order but for failures, which come when they are found.
 
-    Batches are of readable images only, so they depend on the list and the files alone.
+    Batches are of readable images only, so they depend on the list and the files alone. `draft` is for encoders that
+    know it (`Extractor.extract_stream`).
     """
+    options = {"batch_size": batch_size, **({"draft": True} if draft else {})}
     with ahead.groups(iter(given), _read, count=batch_size) as groups:
         remaining: Iterator[_Read | Failure] = (one for group in groups for one in group)
         while True:
             failures: deque[Failure] = deque()
             waiting: deque[_Read] = deque()
-            stream = encoder.extract_stream(_contents(remaining, waiting, failures.append), batch_size=batch_size)
+            stream = encoder.extract_stream(_contents(remaining, waiting, failures.append), **options)
             try:
                 for features in stream:
                     one = waiting.popleft()

@@ -29,6 +29,7 @@ class Manifest:
     image_bytes: int  # that are stored of an image, about; of foreground at most
     inputs: str  # hash of the list of images
     pca: int | None = None
+    draft: bool = False
     foreground: str | None = None  # how foreground was decided
     version: int = VERSION
 

@@ -103,6 +103,7 @@ def write_folder(
         image_bytes=image_bytes,
         inputs=digest.hexdigest(),
         pca=settings.pca,
+        draft=settings.draft,
     )
     remaining = iter(named)
     with locks.hold(folder, what="writing features"):

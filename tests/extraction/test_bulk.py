@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from collected import Averager, archive, contents, encoded, photographs
+from collected import Averager, archive, contents, encoded, photographs, picture
 from hostile.verdicts import refused
 
 from geco import extraction, images
@@ -223,3 +223,20 @@ def test_a_disk_that_fills_up_keeps_what_was_finished(tmp_path, monkeypatch, roo
     encoder = Averager()
     assert extract([photos], tmp_path / "features", encoder=encoder).images == 8
     assert encoder.batches == [2, 2]
+
+
+def test_large_jpegs_may_be_decoded_at_a_fraction(tmp_path, tiny_folder):
+    """The maps of `--draft` are those that the encoder makes of the file itself with `draft`."""
+    import tiny_model
+
+    model = tiny_model.fresh(tiny_folder)
+    path = tmp_path / "large.jpg"
+    picture(1, side=480).save(path)
+    extract([path], tmp_path / "features", encoder=model, draft=True)
+    features = extraction.open(tmp_path / "features")
+    (expected,) = model.extract_stream([path], draft=True)
+    (whole,) = model.extract_stream([path])
+    assert features.manifest.draft
+    assert torch.equal(features[path.as_posix()].values, expected.values.half().float())
+    assert features[path.as_posix()].size == whole.size
+    assert not torch.equal(expected.values, whole.values)
