@@ -123,4 +123,4 @@ def _sheet(path: Path, found: "Found", asked: tuple[Path, tuple[float, float]]) 
 def _crop(hit: "Hit") -> "Crop":
     from geco import images, viz
 
-    return viz.Crop(images.read(hit.path or ""), hit.xy, f"{hit.score:.3f} {hit.name}")
+    return viz.Crop(images.read(hit.path or ""), hit.xy, f"{hit.score:.3f} {Path(hit.name).name}")

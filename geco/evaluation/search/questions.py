@@ -1,7 +1,8 @@
 """What is asked, and what is true: annotated objects of photographs, and keypoints of held-out ones."""
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
@@ -13,6 +14,7 @@ from geco import data
 from geco.data import PairDataset
 from geco.errors import InputError
 from geco.evaluation.settings import SearchProtocol
+from geco.system import files
 from geco.types import Keypoints, Skeleton, View
 
 
@@ -49,19 +51,71 @@ class Question:
 
 
 def gather(splits: Iterable[tuple[str, PairDataset, bool]]) -> Gallery:
-    """The gallery of some splits: the name of the dataset, its pairs, and whether they are held out."""
+    """The gallery of some splits: the name of the dataset, its pairs, and whether they are held out.
+
+    Files with the same content are one photograph. Keypoints without names mean the same in two categories of a dataset
+    only if the categories share a photograph with the same points (PF-WILLOW's cars do).
+    """
     objects: dict[Path, dict[str, Annotated]] = {}
     asking: set[Path] = set()
+    files_of, groups = _Photographs(), _Groups()
     for name, pairs, is_held_out in splits:
         for view in pairs.views:
-            objects.setdefault(_photograph(view), {})
-            asking |= {_photograph(view)} if is_held_out else set()
+            path = files_of.path(view)
+            objects.setdefault(path, {})
+            asking |= {path} if is_held_out else set()
         for pair in pairs:
-            group = f"{name} {pair.category}" if pair.table == data.unnamed(len(pair.table)) else name
+            is_named = pair.table != data.unnamed(len(pair.table))
+            group = name if is_named else groups.of(name, str(pair.category))
             for view in (pair.source, pair.target):
                 annotated = Annotated(group, str(pair.category), pair.table, view.points, _side(view))
-                objects[_photograph(view)].setdefault(repr((view.identity, view.points.xy.tolist())), annotated)
-    return Gallery({path: tuple(some.values()) for path, some in objects.items()}, frozenset(asking))
+                key = f"{name} {view.points.xy.tolist()}"
+                known = objects[files_of.path(view)].setdefault(key, annotated)
+                if known.group != group:
+                    groups.join(known.group, group)
+    renamed = {path: tuple(map(groups.renamed, some.values())) for path, some in objects.items()}
+    return Gallery(renamed, frozenset(asking))
+
+
+class _Photographs:
+    """Files by their content: the first of several copies stands for all."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, Path] = {}
+        self._known: dict[Path, Path] = {}
+
+    def path(self, view: View) -> Path:
+        path = _photograph(view)
+        if path not in self._known:
+            self._known[path] = self._first.setdefault(files.sha256(path), path)
+        return self._known[path]
+
+
+class _Groups:
+    """Categories whose unnamed keypoints mean the same."""
+
+    def __init__(self) -> None:
+        self._joined: dict[str, frozenset[tuple[str, str]]] = {}  # (dataset, category) of all that a group is joined to
+
+    def of(self, dataset: str, category: str) -> str:
+        group = f"{dataset} {category}"
+        self._joined.setdefault(group, frozenset({(dataset, category)}))
+        return group
+
+    def join(self, one: str, other: str) -> None:
+        if one in self._joined and other in self._joined:
+            together = self._joined[one] | self._joined[other]
+            self._joined |= {group: together for group, some in self._joined.items() if some & together}
+
+    def renamed(self, annotated: Annotated) -> Annotated:
+        """The object under the name of what its group is joined to: car for car(G), car(M) and car(S)."""
+        if annotated.group not in self._joined:
+            return annotated
+        joined = sorted(self._joined[annotated.group])
+        categories = [category for _, category in joined]
+        # Names are no paths: their first characters are what is wanted.
+        common = os.path.commonprefix(categories).strip(" (-_") if len(categories) > 1 else categories[0]  # noqa: RUF071
+        return replace(annotated, group=str(joined), category=common or ", ".join(categories))
 
 
 def _photograph(view: View) -> Path:
