@@ -34,6 +34,7 @@ class ImageLimits:
         checks.whole(self.shortest_side, "ImageLimits.shortest_side", least=1)
 
 
+# An image: a path, the bytes of a file, a Pillow image, or an array or tensor of pixels.
 Readable = str | Path | bytes | Pillow.Image | Shaped[np.ndarray, "..."] | Shaped[Tensor, "..."]
 
 

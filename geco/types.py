@@ -19,6 +19,7 @@ from geco import checks
 from geco.errors import InputError, MissingPackageError
 
 Size = tuple[int, int]  # (height, width)
+# Pixels of one image or of a batch, 0 to 255 or 0 to 1.
 Image = UInt8[Tensor, "*b 3 h w"] | Float[Tensor, "*b 3 h w"]
 
 

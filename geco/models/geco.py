@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from geco import checks, images
 from geco.backbones import Backbone, FrozenBackbone, PlainBackbone
 from geco.errors import FileError, InputError
-from geco.models import adapters, merged, weights
+from geco.models import adapters, merged, publishing, weights
 from geco.models.cards import model_card
 from geco.models.extractor import Extractor, Staged
 from geco.models.quiet import QuietTransformers
@@ -291,6 +291,10 @@ class Geco(Extractor, nn.Module):
             reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:80]
             raise FileError(f"the model cannot be saved to {folder}: {reason}; give another folder") from None
         return folder
+
+    def push_to_hub(self, repository: str, **options: Any) -> str:
+        """Publish this model on the model hub: `models.push_to_hub`, which takes license=, private= and token=."""
+        return publishing.push_to_hub(self, repository, **options)
 
 
 def _adapter_weights(folder: Path) -> dict[str, Tensor]:

@@ -10,6 +10,7 @@ from geco.models.settings import EncoderConfig, LoraSettings
 from geco.system import codec
 from geco.training.settings import AugmentSettings, TrainConfig
 
+# Configurations by the name that `--preset` takes.
 PRESETS: dict[str, TrainConfig] = {
     "paper": TrainConfig(),
     # Two cores, no GPU, the photographs of Animal-Pose: found by measurement (docs/model-geco-s.md).
@@ -60,6 +61,7 @@ def _backbone(name: str) -> Callable[[TrainConfig], TrainConfig]:
 
 
 OVERFIT_STEPS = 200
+# Changes of a configuration by the name that `--ablation` takes.
 ABLATIONS: dict[str, Callable[[TrainConfig], TrainConfig]] = {
     "full": lambda config: config,
     "uniform-marginals": _transport(marginals="uniform"),  # the paper's "-N"
