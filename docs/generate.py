@@ -22,6 +22,7 @@ PACKAGE = Path(geco.__file__).parent
 CARD = PACKAGE / "assets" / "geco-s" / "README.md"
 NOT_ROOMS = ("assets", "cli", "datasets")  # files, commands (geco --help) and plug-ins (datasets.md)
 MODULES = ("types", "geometry", "images", "batching", "errors", "checks", "decoding")  # public modules beside the rooms
+NAVIGATION = "      - reference/index.md  # the pages below are written by docs/generate.py\n"
 START, END = "<!-- results: copied into docs/ by docs/generate.py -->", "<!-- end of results -->"
 
 
@@ -114,6 +115,16 @@ def reference() -> dict[Path, str]:
     return pages
 
 
+def navigation() -> dict[Path, str]:
+    """The site's configuration with every page of the reference in its navigation."""
+    path = DOCS.parent / "mkdocs.yml"
+    text = path.read_text()
+    names = ["geco", *(f"geco.{name}" for name in (*rooms(), *MODULES))]
+    lines = "".join(f"      - {name}: reference/{name.rpartition('.')[2]}.md\n" for name in names)
+    start = text.index(NAVIGATION) + len(NAVIGATION)
+    return {path: text[:start] + lines + text[text.index("  - Results:") :]}
+
+
 def _first_line(module: str) -> str:
     return (importlib.import_module(module).__doc__ or "").strip().splitlines()[0]
 
@@ -136,7 +147,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("what", nargs="*", default=[], metavar="reference|results|tutorials")
     wanted = parser.parse_args().what or ["reference", "results", "tutorials"]
-    made = {"reference": reference, "results": results, "tutorials": tutorials.pages}
+    made = {"reference": lambda: {**reference(), **navigation()}, "results": results, "tutorials": tutorials.pages}
     for name in wanted:
         for path, text in made[name]().items():
             path.parent.mkdir(parents=True, exist_ok=True)

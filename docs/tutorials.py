@@ -1,6 +1,6 @@
 """Tutorials: Python scripts in percent format → pages and notebooks, with what their cells print and draw.
 
-A cell begins with a line `# %%`, one of text with `# %% [markdown]`. A picture that a code cell writes is shown below it.
+A cell begins with a line `# %%`, one of text with `# %% [markdown]`. A picture that a cell writes is shown below it.
 """
 
 import contextlib

@@ -34,5 +34,5 @@ if TYPE_CHECKING:
     from geco.propagation.settings import KeypointSettings
     from geco.types import Encoder, FeatureMap, Keypoints, MaskFile, Matches, Pair, Size, Skeleton, View, Window
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__, __getattr__, __dir__ = lazy.door(__name__)

@@ -21,8 +21,8 @@ def copy_examples(
 ) -> None:
     """Copy the example images into a folder: cheetah.jpg, cub.jpg, lion.jpg, runner.jpg.
 
-    They ship with gradio ([b]pip install --no-deps gradio[/b] is enough) and are checked by their sha256. Existing files
-    are kept.
+    They ship with gradio ([b]pip install --no-deps gradio[/b] is enough) and are checked by their sha256. Files that
+    exist are never replaced.
 
     Example: [b]geco examples photos[/b]
     """

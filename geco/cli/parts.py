@@ -41,9 +41,6 @@ def parts(
 
     Example: [bold]geco parts lion.jpg --labels lion-parts.png cheetah.jpg tiger.jpg --names head,body,legs,tail[/]
     """
-    import numpy as np
-    from PIL import Image as Pillow
-
     from geco import api, images, propagation, viz
     from geco.system import files
 
@@ -61,13 +58,12 @@ def parts(
         propagation.read_labels(path, images.size_of(photo)) for path, photo in zip(labels, known, strict=True)
     ]
     highest = max(int(part_map.max()) for part_map in known_maps)
-    depth = np.uint8 if highest < 256 else np.uint16
     part_names = _names(names, highest)
     encoder = load_model(model, layer=layer, size=size, force=force, device=device, dtype=dtype)
     new_maps = api.label(zip(known, known_maps, strict=True), new, model=encoder)
     with progress_bars() as progress:
         for done, (photo, part_map, path) in enumerate(zip(new, new_maps, label_files, strict=True), 1):
-            image = Pillow.fromarray(part_map.numpy().astype(depth))
+            image = viz.palette_image(part_map)
             files.replace(path, lambda draft, image=image: image.save(draft, format="PNG"))
             figure = viz.part_map(images.read(photo), part_map, part_names, title=photo.name)
             viz.save(figure, path.with_name(path.name.replace("-parts.png", "-picture.png")))

@@ -55,7 +55,7 @@ def model_card(
 ) -> str:
     """A card filled in from the configuration; a training run appends its data and results.
 
-    `license` is the hub's identifier of the licence of the weights, such as "cc-by-4.0"; without one the card asks for it.
+    `license` is the hub's identifier of the licence of the weights, such as "cc-by-4.0"; without one, the card asks.
     """
     from geco import __version__
 

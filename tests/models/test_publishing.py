@@ -22,10 +22,15 @@ class FakeHub(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         hub = self.server
         hub.tokens.add(self.headers.get("Authorization"))
-        if self.path == "/api/repos/create":
+        if hub.status != 200:
+            self.answer({"error": "refused"}, hub.status)
+        elif self.path == "/api/repos/create":
             asked = json.loads(body)
             hub.made.append(asked)
-            self.answer({"url": f"{hub.address}/{asked.get('organization') or 'me'}/{asked['name']}"}, hub.status)
+            self.answer({"url": f"{hub.address}/{asked.get('organization') or 'me'}/{asked['name']}"})
+        elif self.path == "/api/validate-yaml":  # of a card's metadata
+            hub.cards.append(json.loads(body)["content"])
+            self.answer({"errors": [], "warnings": []})
         elif "/preupload/" in self.path:
             names = [entry["path"] for entry in json.loads(body)["files"]]
             self.answer({"files": [{"path": name, "uploadMode": "regular", "shouldIgnore": False} for name in names]})
@@ -38,7 +43,7 @@ class FakeHub(BaseHTTPRequestHandler):
             self.answer({"error": f"not expected: {self.path}"}, 500)
 
     def do_GET(self):
-        self.answer({"id": "me/foxes", "modelId": "me/foxes", "sha": "0" * 40, "siblings": []})
+        self.answer({"id": "me/foxes", "sha": "0" * 40, "siblings": []}, self.server.status)
 
     def answer(self, content, status=200):
         text = json.dumps(content).encode()
@@ -58,7 +63,7 @@ def hub(monkeypatch):
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), FakeHub)
     server.address = f"http://127.0.0.1:{server.server_port}"
-    server.files, server.made, server.tokens, server.status = {}, [], set(), 200
+    server.files, server.made, server.cards, server.tokens, server.status = {}, [], [], set(), 200
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "ENDPOINT", server.address)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
