@@ -195,7 +195,7 @@ def estimate_pose(
     focal: float | None = None,
     settings: PoseSettings | None = None,
 ) -> "pose.Pose":
-    """From where a photograph of (another individual of) the animal of a mesh was taken; `found` says whether.
+    """From where an image of (another individual of) the animal of a mesh was taken; `found` says whether.
 
     `mesh` is a file, decorated once and kept in the cache folder, or what `geco decorate` wrote. `focal` in pixels if
     it is known, `mask` the animal's pixels if they are. The room is called geco.pose, which is why this is not.

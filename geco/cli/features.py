@@ -1,4 +1,4 @@
-"""`geco features`: one photograph → its feature map on disk."""
+"""`geco features`: one image → its feature map on disk."""
 
 from pathlib import Path
 from typing import Annotated
@@ -32,7 +32,7 @@ def write_features(
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
 ) -> None:
-    """Write the dense features of a photograph as safetensors: `features` (channels, rows, columns).
+    """Write the dense features of an image as safetensors: `features` (channels, rows, columns).
 
     Example: [b]geco features lion.jpg -o lion.safetensors[/b]
     """

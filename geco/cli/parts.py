@@ -1,4 +1,4 @@
-"""`geco parts`: label the parts of new photographs from a few labelled ones."""
+"""`geco parts`: label the parts of new images from a few labelled ones."""
 
 from pathlib import Path
 from typing import Annotated

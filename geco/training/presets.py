@@ -1,4 +1,4 @@
-"""Recipes with a name; ablations: a recipe with one thing changed; and the recipe that overfits a few pairs."""
+"""Recipes with a name; ablations: a recipe with one change; and the recipe that overfits a few pairs."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from geco.training.settings import AugmentSettings, TrainConfig
 # Configurations by the name that `--preset` takes.
 PRESETS: dict[str, TrainConfig] = {
     "paper": TrainConfig(),
-    # Two cores, no GPU, the photographs of Animal-Pose: found by measurement (docs/model-geco-s.md).
+    # Two cores, no GPU, the images of Animal-Pose: found by measurement (docs/model-geco-s.md).
     "animals-cpu": TrainConfig(
         encoder=EncoderConfig(
             backbone="focus-small",
@@ -81,7 +81,7 @@ ABLATIONS: dict[str, Callable[[TrainConfig], TrainConfig]] = {
 
 
 def ablation(name: str, config: TrainConfig) -> TrainConfig:
-    """The configuration with one thing changed; a typo lists the choices."""
+    """The configuration with one change; a typo lists the choices."""
     return codec.choose("ablation", name, ABLATIONS)(config)
 
 
