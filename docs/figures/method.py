@@ -18,7 +18,7 @@ from geco.demo import find_photographs
 from geco.transport.settings import TransportSettings
 
 HERE = Path(__file__).parent
-LOW, HIGH = 1.05, 5.85  # inches that the figure shows
+LOW, HIGH = 1.05, 6.0  # inches that the figure shows
 SIZE = 112  # input pixels: few patches, so that single ones can be seen
 INK, TEAL, ORANGE = "#222222", "#0f766e", "#c2410c"
 
@@ -44,15 +44,13 @@ def main(folder: Path = HERE) -> None:
         show(figure, (0.25, bottom), 1.9, picture.permute(1, 2, 0).numpy(), "target image" if row else "source image")
         arrow(canvas, (2.2, bottom + 0.95), (2.75, bottom + 0.95))
         arrow(canvas, (4.35, bottom + 0.95), (4.9, bottom + 0.95))
-        show(figure, (4.95, bottom), 1.9, features.numpy(), "features (3 components)")
+        show(figure, (4.95, bottom), 1.9, features.numpy(), "features")
     box(canvas, (2.8, 1.2), (1.5, 4.25), "one encoder\n\nfrozen ViT\n+\nLoRA\n(trained)", TEAL)
     arrow(canvas, (6.9, 4.5), (7.45, 3.9))
     arrow(canvas, (6.9, 2.15), (7.45, 2.75))
     show(figure, (7.5, 2.3), 2.0, scores[0].numpy(), "scores C: cosines,\nbordered by the bin z")
     arrow(canvas, (9.55, 3.3), (10.15, 3.3))
-    show(
-        figure, (10.2, 2.3), 2.0, plan[0, :-1, :-1].sqrt().numpy(), "plan P (transport),\nwith a bin for what is hidden"
-    )
+    show(figure, (10.2, 2.3), 2.0, plan[0, :-1, :-1].sqrt().numpy(), "plan P (transport),\nwith a bin")
     box(canvas, (12.5, 3.5), (1.35, 1.5), "training:\nloss on P at\nkeypoints\nand bins", ORANGE)
     box(canvas, (12.5, 1.6), (1.35, 1.5), "inference:\nbest cosine,\nor below the\nthreshold:\nnot visible", TEAL)
     arrow(canvas, (12.25, 3.5), (12.5, 4.1))
@@ -68,7 +66,7 @@ def show(figure: Figure, corner: tuple[float, float], side: float, values: np.nd
     axes = figure.add_axes((corner[0] / width, (corner[1] - LOW) / height, side / width, side / height))
     axes.imshow(values, aspect="auto", interpolation="nearest", cmap="viridis")
     axes.set(xticks=[], yticks=[])
-    axes.set_title(title, fontsize=10, color=INK, pad=4)
+    axes.set_title(title, fontsize=13, color=INK, pad=5)
 
 
 def box(canvas: Axes, corner: tuple[float, float], size: tuple[float, float], text: str, colour: str) -> None:
@@ -76,7 +74,7 @@ def box(canvas: Axes, corner: tuple[float, float], size: tuple[float, float], te
     patch = FancyBboxPatch(corner, *size, boxstyle="round,pad=0.02,rounding_size=0.12", fc="white", ec=colour, lw=2)
     canvas.add_patch(patch)
     middle = corner[0] + size[0] / 2, corner[1] + size[1] / 2
-    canvas.text(*middle, text, ha="center", va="center", fontsize=11, color=colour)
+    canvas.text(*middle, text, ha="center", va="center", fontsize=14, color=colour)
 
 
 def arrow(canvas: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
