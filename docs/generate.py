@@ -95,7 +95,9 @@ def reference_page(module: str) -> str:
         if inspect.ismodule(value):
             parts.append(f"::: {value.__name__}\n    options:\n      show_root_heading: true\n      members: true")
         elif is_documented_object(value) and getattr(value, "__module__", "").startswith("geco"):
-            parts.append(f"::: {'.'.join(_home(module, name))}")
+            home = ".".join(_home(module, name))
+            renamed = "" if home.endswith(f".{name}") else f"\n    options:\n      heading: {name}"
+            parts.append(f"::: {home}{renamed}")
         else:
             definition, comment = constant(module, name)
             constants.append(f"| `{definition.replace('|', chr(0x2502))}` | {comment} |")

@@ -15,7 +15,7 @@ from geco.cli import run
 sys.path.append("../figures")
 import rendered
 
-rendered.write(Path("cats"), 24)
+rendered.write(Path("cats"), 16)
 
 # %% [markdown]
 # ## Your images
@@ -33,7 +33,7 @@ run("data check coco cats --split train --show 2 --out check".split())
 # resumes from its last checkpoint. Leave out `--steps`, `--size` and the `--set` options for a real training.
 
 # %%
-quick = "--size 112 --steps 4 --batch-size 4 --workers 0 --set validation_pairs=6 --set validate_every=2 --set warmup=0"
+quick = "--size 112 --steps 2 --batch-size 2 --workers 0 --set validation_pairs=4 --set validate_every=2 --set warmup=0"
 code = run(f"train --preset animals-cpu --model geco-s --data coco=cats {quick} --out runs/cats".split())
 print("exit code", code)
 

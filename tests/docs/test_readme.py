@@ -9,6 +9,7 @@ import importlib.util
 import re
 import shlex
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -140,11 +141,16 @@ def commands():
                 yield pytest.param(words[1:], id=f"{page.name}: {line.strip()[:60]}")
 
 
+@cache
+def whole_command():
+    return typer.main.get_command(build())
+
+
 @pytest.mark.parametrize("words", list(commands()))
 def test_the_commands_in_the_documents_exist_with_their_options(words):
     """Every sub-command and every option a document uses is one the command line has."""
     line = shlex.join(words)
-    command = typer.main.get_command(build())
+    command = whole_command()
     while words and hasattr(command, "commands") and not words[0].startswith("-"):
         assert words[0] in command.commands, line
         command, words = command.commands[words[0]], words[1:]
