@@ -60,14 +60,18 @@ def model_card(
     from geco import __version__
 
     lora = config.lora
-    adapter = f"LoRA rank {lora.rank}, alpha {lora.alpha:g}, on {' and '.join(lora.projections)}" if lora else "none"
+    adapter = (
+        f"LoRA rank {lora.rank}, alpha {lora.alpha:g}, on {' and '.join(lora.projections)}"
+        if lora
+        else "none: the weights are whole"
+    )
     return CARD.format(
         name=name,
         version=__version__,
         licence=license or UNSTATED,
         licence_note=_licence_note(license),
-        base=_base(config.backbone),
-        backbone=config.backbone,
+        base=_base(config.untrained or name),
+        backbone=config.untrained or name,
         read="".join(f", {name} {value}" for name, value in config.options.items()),
         size=config.size,
         resize=config.resize,

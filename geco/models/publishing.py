@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from geco.errors import InputError, MissingFileError
-from geco.models import cards, hub, weights
+from geco.models import cache, cards, hub, saving, weights
 from geco.system import files
 
 if TYPE_CHECKING:
     from geco.models.geco import Geco
 
-CARD = "README.md"
+CARD = saving.CARD
 # What `save_pretrained` writes; nothing else in a folder (checkpoints, logs, pictures) is uploaded.
-PUBLISHED = (CARD, *weights.ADAPTER_FILES, "config.json", "model.safetensors")
+PUBLISHED = (CARD, saving.NOTICE, *weights.ADAPTER_FILES, cache.CONFIG, cache.WEIGHTS, cache.CHECKSUMS)
 
 
 def push_to_hub(

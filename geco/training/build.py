@@ -19,7 +19,8 @@ from geco.training.settings import TrainConfig
 def starting_from(config: TrainConfig, model: str) -> TrainConfig:
     """The recipe on another backbone, or starting from an adapter, whose encoder it then takes over.
 
-    Folders are noted by their full path: the run must find them again from wherever it is loaded.
+    A model that is saved whole is a backbone, whose images and threshold it takes over. Folders are noted by their full
+    path, packaged models with their release: the run must find them again from wherever it is loaded.
     """
     place = str(Path(model).resolve()) if Path(model).is_dir() else model
     folder = models.find_adapter(model)
@@ -29,7 +30,9 @@ def starting_from(config: TrainConfig, model: str) -> TrainConfig:
     adapted = models.adapter_config(folder)
     if adapted.lora is None:  # saved whole, so it is a backbone; its blocks end with the one that is read
         options = {key: value for key, value in adapted.options.items() if key != "layer"}
-        return replace(config, encoder=config.encoder.on(str(folder.resolve()), **options))
+        place = models.release_name(model) if model in models.packaged() else str(folder.resolve())
+        encoder = replace(config.encoder, aspect=adapted.aspect, resize=adapted.resize, threshold=adapted.threshold)
+        return replace(config, encoder=encoder.on(place, **options))
     return replace(config, start=place, encoder=replace(adapted, size=config.encoder.size))
 
 
@@ -52,6 +55,7 @@ def build(config: TrainConfig) -> Geco:
         raise InputError(f"unfreeze must be at most {len(blocks)}, the blocks of the encoder, got {config.unfreeze}")
     for block in list(blocks)[len(blocks) - config.unfreeze :]:
         block.requires_grad_(True)
+    model.adapted = model.adapted or config.unfreeze > 0
     if config.checkpointing:
         for block in blocks:
             block.forward = partial(checkpoint, block.forward, use_reentrant=False)

@@ -10,7 +10,7 @@ from tiny_model import fresh
 
 from geco import models
 from geco.errors import InputError, MissingFileError
-from geco.models import cards, weights
+from geco.models import cards
 
 TOKEN = "hf_test"
 
@@ -143,6 +143,6 @@ def test_a_card_has_the_hub_s_metadata_and_asks_for_a_licence(tiny_folder):
 
 def test_the_packaged_card_has_the_same_metadata():
     yaml = pytest.importorskip("yaml")
-    metadata = yaml.safe_load((weights.ASSETS / "geco-s" / "README.md").read_text().split("---\n")[1])
+    metadata = yaml.safe_load((models.folder_named("geco-s") / "README.md").read_text().split("---\n")[1])
     assert set(metadata) >= {"license", "library_name", "tags", "base_model", "pipeline_tag", "datasets", "metrics"}
     assert metadata["license"] == "apache-2.0"
