@@ -20,11 +20,11 @@ def add_to(app: typer.Typer) -> None:
 
 def parts(
     pictures: Annotated[
-        list[Path], typer.Argument(help="Labelled photos, then the photos to label.", show_default=False)
+        list[Path], typer.Argument(help="Labelled images, then the images to label.", show_default=False)
     ],
     labels: Annotated[
         list[Path],
-        typer.Option(help="Label image of each labelled photo, in order: 0 is background, i is part i."),
+        typer.Option(help="Label image of each labelled image, in order: 0 is background, i is part i."),
     ],
     names: Annotated[str | None, typer.Option(help="Names of parts 1, 2, …: head,body,tail.")] = None,
     out: Annotated[Path, _outputs.option("Folder of the part maps.")] = Path("parts"),
@@ -35,7 +35,7 @@ def parts(
     device: Device = "auto",
     dtype: Dtype = "float32",
 ) -> None:
-    """Carry part labels from a few photos to new ones (nearest median feature); writes label images and pictures.
+    """Carry part labels from a few images to new ones (nearest median feature); writes label images and pictures.
 
     A label image has the photo's size and one channel (grey or palette).
 

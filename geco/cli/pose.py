@@ -90,7 +90,7 @@ def pose(
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
 ) -> None:
-    """From where an image was taken, given a mesh of such an animal: R, t, f as JSON, and a picture.
+    """Estimate the camera pose of an image from a mesh of such an animal: R, t, f as JSON, and a picture.
 
     The mesh is decorated once and kept in the cache. Exit code 1: no pose found.
 
