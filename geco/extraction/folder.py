@@ -1,5 +1,6 @@
 """Folders of features: what `geco extract` wrote, read image by image without loading a shard."""
 
+import hashlib
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -111,6 +112,12 @@ class FeatureFolder:
     def complete(self) -> bool:
         """Whether every image that was given has been encoded, or found unreadable."""
         return len(self._held) == self.manifest.shards
+
+    @property
+    def state(self) -> str:
+        """Hash of what is stored: equal for folders with the same features of the same images."""
+        stored = sorted((number, digest) for number, (_, _, _, digest) in self._places.items())
+        return hashlib.sha256(repr((self.fingerprint, stored)).encode()).hexdigest()[:32]
 
     def __len__(self) -> int:
         return len(self.names)
