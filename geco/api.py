@@ -1,4 +1,4 @@
-"""The one-line functions: load, transfer, match, heatmap, features, label, propagate, decorate, estimate_pose."""
+"""The one-line functions: load, transfer, match, heatmap, features, label, propagate, find, decorate, estimate_pose."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from geco import checks, export, images, matching, models, pose, propagation
+from geco import checks, export, images, matching, models, pose, propagation, search
 from geco.errors import InputError
 from geco.images import Readable
 from geco.matching import Placed, Region
@@ -18,6 +18,7 @@ from geco.matching.settings import MatchSettings
 from geco.models import Extractor
 from geco.pose.settings import DecorateSettings, PoseSettings
 from geco.propagation.settings import KeypointSettings
+from geco.search.settings import SearchSettings
 from geco.types import Encoder, FeatureMap, Matches
 
 Points = Sequence[tuple[float, float]] | Any  # anything torch.as_tensor turns into (k, 2)
@@ -173,6 +174,25 @@ def propagate(
     """
     given = labels if isinstance(labels, propagation.LabelSet) else propagation.read_annotations(labels)
     return propagation.propagate(_encoder(model), given, pictures, settings or KeypointSettings(), boxes=boxes)
+
+
+def find(
+    index: "str | Path | search.PartIndex",
+    image: Seen,
+    point: tuple[float, float],
+    *,
+    model: Model = None,
+    settings: SearchSettings | None = None,
+) -> "search.Found":
+    """Images of a collection, and the places in them, that show what is at a point (x, y) of an image; best first.
+
+    `index` is what `geco index` wrote, or what `geco.search.open_index` made of it, for many questions; the model is
+    that of the index. `hits` is empty if nothing is above the threshold. The room is called geco.search, which is why
+    this is not.
+    """
+    opened = index if isinstance(index, search.PartIndex) else search.open_index(index)
+    encoder = _encoder(opened.features.model if model is None else model)
+    return search.find(opened, encoder, image, point, settings or SearchSettings())
 
 
 def decorate(

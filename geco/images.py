@@ -78,9 +78,9 @@ def read_reduced(image: Readable, *, least: Size, limits: ImageLimits = ImageLim
         return torch.from_numpy(np.array(decoding.upright(opened, name))).permute(2, 0, 1).contiguous()
 
 
-def size_of(path: str | Path) -> Size:
-    """(height, width) of an image file as `read` will return it, from its header alone."""
-    with decoding.opened(path, str(path)) as opened:
+def size_of(image: str | Path | bytes) -> Size:
+    """(height, width) of an image file (or its bytes) as `read` will return it, from its header alone."""
+    with decoding.opened(image, "the bytes" if isinstance(image, bytes) else str(image)) as opened:
         return decoding.size_of(opened)
 
 

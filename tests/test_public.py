@@ -11,11 +11,13 @@ import pytest
 import geco
 
 FUNCTIONS = {"load", "transfer", "match", "heatmap", "features", "label", "propagate", "decorate", "estimate_pose"}
+FUNCTIONS |= {"find"}
 TYPES = {"Encoder", "FeatureMap", "Geco", "Keypoints", "MaskFile", "Matches", "Pair", "Skeleton", "View", "Window"}
+TYPES |= {"Found", "Hit", "PartIndex"}
 TYPES |= {"Decoration", "Extractor", "LabelSet", "LabelledImage", "Pose", "Region"}
 ERRORS = {"GecoError"}
 SETTINGS = {"EncoderConfig", "ImageLimits", "LoraSettings", "MatchSettings"}
-SETTINGS |= {"DecorateSettings", "KeypointSettings", "PoseSettings"}
+SETTINGS |= {"DecorateSettings", "KeypointSettings", "PoseSettings", "SearchSettings"}
 ALIASES = {"Readable", "Size"}  # names of types that have no docstring of their own
 PUBLIC = FUNCTIONS | TYPES | ERRORS | SETTINGS | ALIASES
 

@@ -3,7 +3,7 @@
 #
 # Which images of a collection show this part, and where? Features are extracted once, their patches are indexed, and a
 # point of any image is searched for in all of them. The collection here is four images; the commands are the same for a
-# million.
+# million ([A million images](../scale.md)). It needs the extra `[search]`.
 
 # %%
 from pathlib import Path

@@ -8,7 +8,7 @@ from geco.cli import _options as options
 from geco.cli._terminal import notes
 from geco.demo.settings import AppSettings
 
-PANEL = "Photographs"
+PANEL = "Images"
 DEFAULTS = AppSettings()
 
 

@@ -10,7 +10,7 @@ from geco.cli import _outputs
 from geco.cli._outputs import FEATURES
 from geco.cli._terminal import notes
 
-PANEL = "Photographs"
+PANEL = "Images"
 
 
 def add_to(app: typer.Typer) -> None:

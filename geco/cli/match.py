@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Picture = UInt8[Tensor, "3 h w"]
 
-PANEL = "Photographs"
+PANEL = "Images"
 
 
 def add_to(app: typer.Typer) -> None:

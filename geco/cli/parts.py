@@ -10,7 +10,7 @@ from geco.cli._options import Device, Dtype, Force, InputSize, Layer, Model, loa
 from geco.cli._progress import progress_bars
 from geco.errors import InputError
 
-PANEL = "Photographs"
+PANEL = "Images"
 
 
 def add_to(app: typer.Typer) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from geco.models import Extractor
     from geco.pose import Decoration, Mesh, Pose
 
-PANEL = "Photographs"
+PANEL = "Images"
 
 VIEWS, SOLVING = DecorateSettings(), PoseSettings()
 MeshFile = Annotated[Path, typer.Argument(help="Mesh (glb, gltf, obj, ply, off).", show_default=False)]

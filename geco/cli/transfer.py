@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from geco.propagation import LabelledImage
     from geco.types import Matches
 
-PANEL = "Photographs"
+PANEL = "Images"
 
 DEFAULTS = MatchSettings()
 PICTURE, LABELS = "transfer.png", "points.csv"

@@ -30,6 +30,18 @@ def common_foreground(
     return masks[0], masks[1]
 
 
+def own_foreground(features: FeatureMap, settings: MatchSettings = MatchSettings()) -> Bool[Tensor, "h w"]:
+    """Which patches of one image are unlike its border, by its features alone.
+
+    Each patch has a number: the mean similarity to the most similar quarter of the patches along the border. Otsu's
+    threshold splits these numbers in two, and the less similar ones are foreground: at least one patch, all if they do
+    not differ. It takes a photograph whose object is mostly inside the frame; nothing was learned for this.
+    """
+    single = unbatched(features)
+    check_finite(single.values)
+    return _foreground(single, single.values.new_zeros(single.grid[0] * single.grid[1]), settings)
+
+
 def _foreground(features: FeatureMap, shared: Float[Tensor, "n"], settings: MatchSettings) -> Bool[Tensor, "h w"]:
     border = torch.ones(features.grid, dtype=torch.bool, device=shared.device)
     border[1:-1, 1:-1] = False

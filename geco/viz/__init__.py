@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         speed_panels,
     )
     from geco.viz.contact import Tile, contact_sheet
+    from geco.viz.hits import Crop, hit_sheet
     from geco.viz.html import embedded_image, escape, html_figure, html_table, page
     from geco.viz.matches import draw_components, draw_heatmap, draw_matches, draw_transfer, principal_components
     from geco.viz.meshes import SurfacePicture, draw_pose, draw_surface_matches, surface_colours

@@ -1,0 +1,39 @@
+"""Which images may show a part, by the index: the best patch of each, best image first."""
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from geco.search.collection import descriptors
+from geco.search.index import PartIndex
+from geco.types import FeatureMap
+
+PER_IMAGE = 16  # patches around a part that resemble it, of each image that shows it; more are asked for if need be
+
+
+def candidates(index: PartIndex, query: Float[Tensor, "c"], count: int, *, probes: float) -> list[int]:
+    """Numbers of so many images at most, those with the most similar patch first; similarities are the index's."""
+    asked = PER_IMAGE * count
+    while True:
+        rows, _ = index.vectors.nearest(query[None].numpy().astype(np.float32), asked, probes=probes)
+        known = torch.from_numpy(rows[0])
+        images = dict.fromkeys(index.images_of(known[known >= 0]).tolist())  # ordered: best first
+        if len(images) >= count or asked >= len(index.vectors) or bool((known < 0).any()):
+            return list(images)[:count]
+        asked *= 4
+
+
+def by_patches(
+    index: PartIndex, query: Float[Tensor, "c"], numbers: list[int], count: int
+) -> list[tuple[str, FeatureMap]]:
+    """So many of the numbered images at most, with their maps: those with the most similar patch, as the maps tell."""
+    asked = query.numpy().astype(np.float32)
+    best: list[tuple[float, str, FeatureMap]] = []
+    for number in sorted(numbers):  # images of a shard one after the other: it is opened once
+        name = index.features.names[number]
+        features = index.features[name]
+        best.append((float((descriptors(features) @ asked).max(initial=-1)), name, features))
+        if len(best) == 2 * count or number == max(numbers):
+            best = sorted(best, key=lambda one: -one[0])[:count]
+    return [(name, features) for _, name, features in best]
