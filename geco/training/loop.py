@@ -20,7 +20,7 @@ Watch = Callable[[int, int, Mapping[str, Any]], None]  # step, steps in all, wha
 
 
 def unwatched(step: int, total: int, record: Mapping[str, Any]) -> None:
-    """The run that nobody watches."""
+    """Take the progress of a run, and show nothing."""
 
 
 @dataclass(frozen=True)
