@@ -116,7 +116,7 @@ class FeatureFolder:
     @property
     def state(self) -> str:
         """Hash of what is stored: equal for folders with the same features of the same images."""
-        stored = sorted((number, digest) for number, (_, _, _, digest) in self._places.items())
+        stored = [(number, shard.sha256) for number, shard in self._held.items()]
         return hashlib.sha256(repr((self.fingerprint, stored)).encode()).hexdigest()[:32]
 
     def __len__(self) -> int:

@@ -9,7 +9,7 @@ from geco import images, matching
 from geco.errors import InputError
 from geco.matching.settings import MatchSettings
 from geco.search.index import PartIndex
-from geco.search.querying import by_patches, candidates
+from geco.search.querying import candidates, coarsely
 from geco.search.settings import SearchSettings
 from geco.types import Encoder, FeatureMap, Size
 
@@ -46,6 +46,7 @@ def find(
     """The images, and the places in them, that show what is at a point (x, y) of an image; or of its features."""
     check_encoder(index, encoder)
     source = image if isinstance(image, FeatureMap) else next(iter(encoder.extract_stream([image])))
+    source = index.features.reduce(FeatureMap(source.values.float().cpu(), source.size))
     threshold = encoder.threshold if settings.threshold is None else settings.threshold
     return find_by_features(index, source, point, replace(settings, threshold=threshold))
 
@@ -53,21 +54,19 @@ def find(
 def find_by_features(
     index: PartIndex, source: FeatureMap, point: tuple[float, float], settings: SearchSettings
 ) -> Found:
-    """The same for a feature map of the index's model, above the threshold of the settings."""
+    """The same for a map as the collection holds them, above the threshold of the settings."""
     match = MatchSettings() if settings.threshold is None else MatchSettings(threshold=settings.threshold)
-    source = index.features.reduce(FeatureMap(source.values.float().cpu(), source.size))
     xy = matching.as_points([point], source.size)
     (query,) = matching.queries(source, xy, match)
     matching.check_finite(query)
     refined = max(settings.refined, 2 * settings.count)
-    # The similarities of a flat index are those of the maps already.
-    wide = refined if index.vectors.kind == "flat" else max(settings.shortlist, 5 * settings.count, refined)
-    numbers = candidates(index, query, wide, probes=settings.probes)
+    shortlist = max(settings.shortlist, 10 * settings.count, refined)
+    numbers = candidates(index, query, shortlist, probes=settings.probes)
     hits = []
-    for name, target in by_patches(index, query, numbers, refined):
+    for name, target in coarsely(index, source, xy, numbers, refined):
         (place,) = matching.transfer(source, target, xy, match)
         hits.append(Hit(name, index.features.path(name), place.target, place.score, target.size))
-    hits.sort(key=lambda hit: -hit.score)  # stable: of equal scores the one whose patch is more similar
+    hits.sort(key=lambda hit: -hit.score)  # stable: of equal scores the one that was coarsely better
     above = tuple(hit for hit in hits if hit.score >= match.threshold)[: settings.count]
     return Found(above, hits[0], match.threshold, len(index))
 

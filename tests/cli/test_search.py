@@ -182,3 +182,18 @@ def test_features_of_another_model_under_an_old_index_are_one_line(place, capsys
     path.write_text(path.read_text().replace('"fingerprint": "', '"fingerprint": "x'))
     assert run(["search", "maps-index", "photos/0.png", "-p", "1,1", "-m", str(tiny_folder)]) == 1
     assert "index again" in capsys.readouterr().err
+
+
+def test_reduced_features_are_searched_with_reduced_questions(place, tiny_folder):
+    from geco import extraction, search
+    from geco.extraction.settings import ExtractSettings
+
+    encoder = geco.load(tiny_folder, size=56)
+    sources = [extraction.Source(path.name, str(path)) for path in sorted((place / "photos").iterdir())]
+    with extraction.begin(place / "small", lambda: sources, encoder, ExtractSettings(pca=8)) as job:
+        extraction.bulk.run(job, encoder)
+    index = search.build_index(extraction.open(place / "small"))
+    assert index.features.dim == 8
+    first = search.find(index, encoder, place / "photos" / "3.png", (40.5, 30.5)).hits[0]
+    assert (first.name, first.xy) == ("3.png", (40.5, 30.5))
+    assert first.score == pytest.approx(1, abs=1e-3)

@@ -125,3 +125,16 @@ def test_equal_maps_give_equal_bytes(tmp_path):
             for folder in folders
         ]
         assert contents[0] == contents[1]
+
+
+def test_the_state_is_that_of_what_is_stored(tmp_path):
+    import torch
+
+    maps = [(f"{n}.jpg", FeatureMap(torch.full((3, 2, 2), float(n)), (20, 20))) for n in range(3)]
+    folders = [
+        extraction.write_folder(tmp_path / name, some, model="m", fingerprint=mark)
+        for name, some, mark in (("a", maps, "f"), ("b", maps, "f"), ("c", maps[:2], "f"), ("d", maps, "g"))
+    ]
+    states = [extraction.open(folder).state for folder in folders]
+    assert states[0] == states[1]
+    assert len(set(states)) == 3
