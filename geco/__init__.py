@@ -2,7 +2,7 @@
 
     import geco
 
-    matches = geco.transfer("lion.jpg", "cheetah.jpg", [(107, 66), (133, 66)])
+    matches = geco.transfer("lion.jpg", "cheetah.jpg", [(103, 65), (133, 65)])
     matches.target, matches.score, matches.visible  # where each point lies, how sure, whether it is visible there
 
     model = geco.load()                      # the packaged model; or a name, a run folder, a hub id
@@ -36,5 +36,5 @@ if TYPE_CHECKING:
     from geco.search.settings import SearchSettings
     from geco.types import Encoder, FeatureMap, Keypoints, MaskFile, Matches, Pair, Size, Skeleton, View, Window
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__, __getattr__, __dir__ = lazy.door(__name__)

@@ -58,7 +58,7 @@ def transfer(
     """Where points (x, y) of the source image lie in the target image, how sure, and whether they are visible there.
 
     Images, their feature maps, or `Region`s with a box or a mask. Of a list (or iterator) of targets, one `Matches`
-    after the other, each target encoded when its turn comes.
+    after the other; targets are encoded as they are reached.
     """
     encoder = _encoder(model)
     settings = _settings(encoder, settings)
@@ -215,10 +215,10 @@ def estimate_pose(
     focal: float | None = None,
     settings: PoseSettings | None = None,
 ) -> "pose.Pose":
-    """From where a photograph of (another individual of) the animal of a mesh was taken; `found` says whether.
+    """The camera pose of an image of the animal of a mesh, or of another individual; `found` says whether there is one.
 
-    `mesh` is a file, decorated once and kept in the cache folder, or what `geco decorate` wrote. `focal` in pixels if
-    it is known, `mask` the animal's pixels if they are. The room is called geco.pose, which is why this is not.
+    `mesh` is a file, decorated once and kept in the cache folder, or what `geco decorate` wrote. `focal` is in pixels,
+    estimated if not given; `mask` marks the animal's pixels, if they are known.
     """
     encoder = _encoder(model)
     if isinstance(mesh, pose.Decoration):

@@ -102,7 +102,7 @@ def test_nobody_is_told_to_install_a_stranger_s_package():
 
     root = Path(__file__).parents[1]
     pages = [root / "README.md", root / "CONTRIBUTING.md", *root.glob("docs/**/*.md"), *root.glob("geco/**/*.py")]
-    stranger = re.compile(r"""(?:pip|uv pip|pipx|uv add) ?(?:install)? [^\n`,;]*?['"\s]geco(?:\[|['"\s`]|$)""")
+    stranger = re.compile(r"""(?:pip|uv pip|pipx|uv add) ?(?:install)? [^\n`,;#]*?['" ]geco(?:\[|['"\s`]|$)""")
     told = [f"{page.name}: {match}" for page in pages for match in stranger.findall(page.read_text())]
     assert stranger.search("pip install 'geco[train]'")
     assert stranger.search("pip install geco")

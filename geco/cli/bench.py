@@ -53,7 +53,7 @@ def bench(
 ) -> None:
     """Time a model: median and spread of a call, images per second, memory, parameters.
 
-    Inputs are random and already on the device: reading and resizing photographs is not part of it, unless
+    Inputs are random and already on the device: reading and resizing images is not part of it, unless
     --end-to-end is given. Sizes are rounded to what the backbone takes.
 
     Example: [bold]geco bench --model focus-small --batches 1,8 --sizes 224,518 --dtypes float32,bfloat16[/]

@@ -20,7 +20,7 @@ from geco.system import documents
 if TYPE_CHECKING:
     from geco.extraction import Job, bulk
 
-PANEL = "Photographs"
+PANEL = "Images"
 DEFAULTS = ExtractSettings()
 
 

@@ -12,7 +12,7 @@ from geco.cli._progress import progress_bars
 from geco.cli._terminal import notes
 from geco.search.settings import IndexSettings
 
-PANEL = "Photographs"
+PANEL = "Images"
 
 DEFAULTS = IndexSettings()
 

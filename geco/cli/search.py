@@ -17,7 +17,7 @@ from geco.search.settings import SearchSettings
 if TYPE_CHECKING:
     from geco.search import Found
 
-PANEL = "Photographs"
+PANEL = "Images"
 
 DEFAULTS = SearchSettings()
 
@@ -59,9 +59,9 @@ def search(
 
     One place in each image, with the score that [b]geco transfer[/b] gives. The model is that of the index.
 
-    Example: [b]geco search features-index lion.jpg -p 107,66[/b]
+    Example: [b]geco search features-index lion.jpg -p 103,65[/b]
 
-    Example: [b]geco search features-index lion.jpg -p 107,66 -k 50 -o ears/ --threshold 0.5[/b]
+    Example: [b]geco search features-index lion.jpg -p 103,65 -k 50 -o ears/ --threshold 0.5[/b]
     """
     from geco import api, images
     from geco import search as room

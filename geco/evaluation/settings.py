@@ -116,7 +116,7 @@ class KeypointSettings:
 class PartsProtocol(CentroidSettings):
     """How parts are labelled, from which images, and what is counted; the defaults are the paper's."""
 
-    train_images: int | None = None  # at most so many per category (the authors' code: 100)
+    train_images: int | None = None  # at most this many per category (the authors' code: 100)
     background: bool = True  # given by the true mask; counts as a row of its own
     batch_size: int = 8
 
@@ -143,11 +143,11 @@ class PoseProtocol:
 
 @dataclass(frozen=True)
 class SurfaceProtocol:
-    """Keypoints of photographs matched with a mesh decorated from rendered views."""
+    """Keypoints of images matched with a mesh decorated from rendered views."""
 
     decorate: DecorateSettings = RENDERED
     radius: float = 0.1  # of the diagonal: a keypoint that lands within is near
-    resamples: int = 1000  # of the bootstrap over photographs
+    resamples: int = 1000  # of the bootstrap over images
     seed: int = 0
 
 

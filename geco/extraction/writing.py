@@ -15,7 +15,7 @@ from geco.extraction.settings import SHARD_BYTES, ExtractSettings
 from geco.system import files, locks
 from geco.types import FeatureMap
 
-FAILED = "failed.csv"
+FAILED = "failed.csv"  # in a folder of features: the images that could not be read, and why
 MOST = 4096  # images of a shard: what a kill may cost
 
 

@@ -7,6 +7,7 @@ from geco.losses.settings import LossSettings, Name
 from geco.losses.sparse import ContrastiveLoss, SoftArgmaxLoss
 from geco.losses.transport import TransportLoss
 
+# Losses by the name that `--set loss.name=…` takes.
 LOSSES: dict[Name, Callable[[LossSettings], Loss]] = {
     "transport": TransportLoss,
     "contrastive": ContrastiveLoss,

@@ -20,7 +20,7 @@ def common_foreground(
 
     Each patch has a number: its similarity to the most similar patch of the other image, minus the mean of those to the
     most similar quarter of the patches along its own image's border. Otsu's threshold splits these numbers in two. It
-    takes photographs that show the same kind of object, most of it inside the frame.
+    takes images that show the same kind of object, most of it inside the frame.
     """
     first, second = unbatched(source), unbatched(target)
     shared = similarity(first, second, settings)

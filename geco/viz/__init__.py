@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from geco.viz.meshes import SurfacePicture, draw_pose, draw_surface_matches, surface_colours
     from geco.viz.overlays import components_png, heat_png, labels_png
     from geco.viz.palette import PALETTE
-    from geco.viz.parts import part_colours, part_map
+    from geco.viz.parts import palette_image, part_colours, part_map
     from geco.viz.review import Card, Shown, review_page
     from geco.viz.sheets import MEANING, Example, sheet
     from geco.viz.stamps import stamp
