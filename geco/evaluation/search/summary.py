@@ -96,13 +96,15 @@ def summarise(
     categories = list(dict.fromkeys(question.category for question in questions))
     member = {name: torch.tensor([question.category == name for question in questions]) for name in categories}
     member["all"] = torch.ones(len(questions), dtype=torch.bool)
+    has_twin = torch.tensor([question.twin != question.row for question in questions])
     at = f"@{protocol.count}"
     measures = [_measure(f"recall{at}", recall, "against brute force")]
     rows: list[tuple[Cell, ...]] = []
     for name, chosen in member.items():
         some = outcomes[chosen]
         precision = _estimate(some[:, 0], some.sum(1), protocol)
-        confused = _estimate(some[:, 1], some[:, 0] + some[:, 1], protocol)
+        twinned = has_twin[chosen].double()
+        confused = _estimate(some[:, 1], (some[:, 0] + some[:, 1]) * twinned, protocol)
         measures += [_measure(f"precision{at}", precision, name), _measure(f"confused{at}", confused, name)]
         shares = [100 * float(share(some[:, column].sum(), some.sum())) for column in (2, 3)]
         rows.append((name, int(chosen.sum()), measures[-2].cell, measures[-1].cell, *shares))
@@ -135,8 +137,8 @@ def _precision_table(rows: Sequence[tuple[Cell, ...]], protocol: SearchProtocol)
     note = (
         f"precision: of the first {protocol.count} answers (of as many as photographs show the keypoint, if they are "
         f"fewer) those within {protocol.alpha:g} of the longer side of the object's box from the same keypoint; "
-        "confused: of those near the keypoint or its left/right twin, the ones near the twin; elsewhere: another place "
-        "of a photograph with such an object; other: a photograph without one."
+        "confused: of those near the keypoint or its left/right twin, if it has one, the ones near the "
+        "twin; elsewhere: another place of a photograph with such an object; other: a photograph without one."
     )
     title = "Answers to annotated keypoints of held-out photographs, in %"
     return Table("precision", title, columns, tuple(rows), note)
