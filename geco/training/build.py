@@ -10,19 +10,24 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from geco import models
+from geco.backbones import Backbone
 from geco.errors import InputError
 from geco.models import Geco
-from geco.system import cost
+from geco.system import cost, documents
 from geco.training.settings import TrainConfig
 
 
 def starting_from(config: TrainConfig, model: str) -> TrainConfig:
     """The recipe on another backbone, or starting from an adapter, whose encoder it then takes over.
 
+    A recipe without an adapter trains blocks themselves: it starts from the first blocks of any model, merged.
+
     Folders are noted by their full path: the run must find them again from wherever it is loaded.
     """
-    place = str(Path(model).resolve()) if Path(model).is_dir() else model
+    place = _noted(model)
     folder = models.find_adapter(model)
+    if config.encoder.lora is None and folder is not None:
+        return replace(config, encoder=replace(config.encoder, backbone=place))
     if folder is None:
         same = place == config.encoder.backbone
         return config if same else replace(config, encoder=config.encoder.on(place))
@@ -33,16 +38,34 @@ def starting_from(config: TrainConfig, model: str) -> TrainConfig:
     return replace(config, start=place, encoder=replace(adapted, size=config.encoder.size))
 
 
+def distilling(config: TrainConfig, teacher: str) -> TrainConfig:
+    """The recipe with another teacher, whose own first blocks are the student and whose own size it sees images at."""
+    place, folder = _noted(teacher), models.find_adapter(teacher)
+    size = models.locate(teacher).source.size if folder is None else models.adapter_config(folder).size
+    encoder = replace(config.encoder, backbone=place, lora=None)
+    return replace(
+        config,
+        encoder=encoder,
+        augment=replace(config.augment, size=size),
+        loss=replace(config.loss, name="distill", distill=replace(config.loss.distill, teacher=place)),
+        pairing="given",
+        unfreeze=config.unfreeze or 1,  # an adapter would have been the other way to have something to train
+    )
+
+
+def _noted(model: str) -> str:
+    return str(Path(model).resolve()) if Path(model).is_dir() else model
+
+
 def build(config: TrainConfig) -> Geco:
     """The model at step 0: its backbone, or the adapter it starts from.
 
     What is trained wants gradients, everything else does not.
     """
-    place = models.locate(config.encoder.backbone)
     with torch.random.fork_rng():
         torch.manual_seed(config.seed)
-        backbone = models.load_backbone(place, config.encoder.options)
-        model = Geco(backbone, config.encoder, name="geco", note=place.about)
+        backbone, about = _backbone(config)
+        model = Geco(backbone, config.encoder, name="geco", note=about)
     _check_size(config.encoder.size, backbone.multiple)
     cost.check(config.encoder.size, stride=backbone.stride, or_else="")
     if config.start is not None:
@@ -52,10 +75,37 @@ def build(config: TrainConfig) -> Geco:
         raise InputError(f"unfreeze must be at most {len(blocks)}, the blocks of the encoder, got {config.unfreeze}")
     for block in list(blocks)[len(blocks) - config.unfreeze :]:
         block.requires_grad_(True)
+    if config.unfreeze_norm:
+        _final_norm(model).requires_grad_(True)
     if config.checkpointing:
         for block in blocks:
             block.forward = partial(checkpoint, block.forward, use_reentrant=False)
     return model
+
+
+def _backbone(config: TrainConfig) -> tuple[Backbone, str]:
+    """The backbone, and what is known of it; in training without an adapter it may be any model, merged and cut."""
+    encoder = config.encoder
+    if encoder.lora is not None or models.find_adapter(encoder.backbone) is None:
+        place = models.locate(encoder.backbone)
+        return models.load_backbone(place, encoder.options), place.about
+    model = Geco.from_pretrained(encoder.backbone, device="cpu")
+    model = models.first_blocks(model, encoder.options.get("layer"))
+    other = [key for key in encoder.options if encoder.options[key] != model.config.options.get(key)]
+    if other:
+        raise InputError(
+            f"{encoder.backbone} is read as it was trained, with {documents.shown(model.config.options)}; only layer "
+            f"can be another, got {documents.shown(encoder.options)}"
+        )
+    return model.backbone, model.note
+
+
+def _final_norm(model: nn.Module) -> nn.Module:
+    inside = {id(module) for block in transformer_blocks(model) for module in block.modules()}
+    norms = [module for module in model.modules() if isinstance(module, nn.LayerNorm) and id(module) not in inside]
+    if not norms:
+        raise InputError("the encoder has no norm after its blocks; set unfreeze_norm=false")
+    return norms[-1]
 
 
 def _check_size(size: int, multiple: int) -> None:
