@@ -4,6 +4,9 @@ Each kind is also the built-in one that callers expect, so `except ValueError` k
 all of ours and nothing else. The command line shows these as one line, and everything else as a bug of ours.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 DISTRIBUTION = "geco-features"  # what pip calls this package
 LONGEST = 300  # characters of a message: a line that is read, not searched
 LONGEST_WORD = 120  # a path may be longer, but its ends tell which one it is
@@ -46,6 +49,9 @@ class MissingFileError(FileError, FileNotFoundError):
     """A file or folder does not exist."""
 
 
+NOT_CORE = {"transformers": "train", "peft": "train", "accelerate": "train"}  # package → the extra that brings it
+
+
 class MissingPackageError(GecoError, ImportError):
     """A package of an extra is not installed."""
 
@@ -53,3 +59,15 @@ class MissingPackageError(GecoError, ImportError):
     def of_extra(cls, extra: str, package: str, *, what: str) -> "MissingPackageError":
         """The error of work that needs a package which comes with an extra of ours."""
         return cls(f"{what} needs {package}; install it with: pip install '{DISTRIBUTION}[{extra}]'")
+
+
+@contextmanager
+def needing(what: str) -> Iterator[None]:
+    """Within it, a missing package that is for training and rarer backbones is said to be one, and how to get it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in NOT_CORE:
+            raise
+        raise MissingPackageError.of_extra(NOT_CORE[package], package, what=what) from None

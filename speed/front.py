@@ -1,11 +1,11 @@
 """Frames per second of the first blocks of a model: depth × side × engine, end to end, to choose a small model by.
 
 The packaged model unless `--model` names another, cut off after each of `--depths` blocks (untrained, which does not
-change its speed), exported for each of `--engines` (onnx, openvino, onnx-int8, openvino-int8; torch is always there) and
-timed at each of `--sides`: a decoded frame of 640 × 480 → resized → features → 8 points transferred, as `geco bench
---end-to-end` does, in alternating rounds; medians and spread. Beside them what a merged model weighs in 16 bits, and the
-multiplications and additions of encoding. `--out FOLDER` keeps the report. Last line: the fastest against the whole model
-by torch at its own side, which is timed as well; memory is that of the weights.
+change its speed), exported for each of `--engines` (onnx, openvino, onnx-int8, openvino-int8; torch is always there)
+and timed at each of `--sides`: a decoded frame of 640 × 480 → resized → features → 8 points transferred, as
+`geco bench --end-to-end` does, in alternating rounds; medians and spread. Beside them what a merged model weighs in
+16 bits, and the floating point operations of encoding. `--out FOLDER` keeps the report. Last line: the fastest against
+the whole model by torch at its own side, which is timed as well; memory is that of the weights.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """Start-up: `geco transfer A B -p x,y --json` against `python -c "import torch"`, each a cold process.
 
-Both are started alternately, so that a busy machine slows both alike; the first round, which fills the disk's cache and
-merges the adapter once, does not count. `speedup` is that of importing torch alone over the whole command: what a user
-waits beyond torch is the ratio, its inverse. The target is a ratio of at most 2.5.
+Both are started alternately, so that a busy machine slows both alike; the first round, which fills the disk's cache
+(and merges an adapter, if `--model` is one), does not count. `speedup` is that of importing torch alone over the whole
+command: what a user waits beyond torch is the ratio, its inverse. The target is a ratio of at most 2.5.
 """
 
 import argparse

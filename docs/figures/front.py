@@ -7,9 +7,9 @@
         --row "geco-xs, OpenVINO" geco-xs.xml runs/test/geco-xs \
         --row "geco-xs, OpenVINO int8" geco-xs-int8.xml runs/test/geco-xs-int8
 
-A row is a label (model, comma, engine), a model that `geco.load` takes, and the folder of `geco evaluate keypoints`. An
-export in float32 has the features of its model, so they share an evaluation; one in eight bits needs its own. Models are
-timed here, side by side, as `geco bench --end-to-end` does: run it on a quiet machine.
+A row is a label (model, comma, engine), a model that `geco.load` takes, and the folder of `geco evaluate keypoints`.
+An export in float32 has the features of its model, so they share an evaluation; one in eight bits needs its own. Models
+are timed here, side by side, as `geco bench --end-to-end` does: run it on a quiet machine.
 """
 
 import argparse

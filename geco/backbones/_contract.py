@@ -91,6 +91,7 @@ class Source:
     threshold: float = 0.3  # similarity below which its matches are "not visible"
     note: str = ""
     licence: str = ""  # of the weights, as their authors state it; empty: not known here
+    notice: str = ""  # what that licence asks to be kept with copies of the weights
     home: str = ""  # where the public has files that geco does not fetch
 
     @property

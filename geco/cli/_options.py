@@ -58,7 +58,7 @@ def load_model(name: str | None, *, size: int | None = None, device: str = "auto
         from geco import api
 
         model = api.load(name, size=size, device=device, **options)
-    kind = "adapter" if model.adapted else "bare backbone"
+    kind = ("whole" if model.config.base else "adapter") if model.adapted else "bare backbone"
     facts = [kind, *(f"{key} {value}" for key, value in model.config.options.items())]
     facts += [
         f"{model.input_size} px{', fit' * (model.config.aspect == 'fit')}",

@@ -142,7 +142,7 @@ def _variants(name: str | None) -> "tuple[Geco | Exported, dict[str, Any]]":
         exported = export.load(str(name))
         return exported, {exported.name: exported}
     model = Geco.from_pretrained(name or default_model(), device="cpu")
-    if not model.adapted:
+    if model.config.lora is None:
         return model, {model.name: model}
     bare = Geco.from_pretrained(model.config.backbone, device="cpu", **model.config.options)
     merged = deepcopy(model).merge()

@@ -32,17 +32,21 @@ def draw_gallery(
 
     Example: [b]geco gallery -o geco-gallery[/b]
     """
-    from geco import export
+    from geco import export, models
     from geco.cli._progress import progress_bars
     from geco.demo import gallery
 
     _outputs.folder(output)
     gallery.find_photographs()  # before anything is loaded: a missing package costs no waiting
     encoder = options.load_model(model, layer=layer, size=size, device=device, dtype=dtype)
-    backbone = None
-    if encoder.adapted and not export.is_exported(model):  # of an exported one, the backbone may be elsewhere
-        config = encoder.config
-        backbone = options.load_model(config.backbone, size=config.size, device=device, dtype=dtype, **config.options)
+    backbone, config = None, encoder.config
+    if encoder.adapted and config.untrained and not export.is_exported(model):  # whose backbone may be elsewhere
+        if missing := models.why_missing(config.untrained):
+            notes.print(missing)
+        else:
+            backbone = options.load_model(
+                config.untrained, size=config.size, device=device, dtype=dtype, **config.options
+            )
     with progress_bars() as progress:
         page = gallery.draw(encoder, output, threshold=threshold, backbone=backbone, progress=progress)
     count = len(list(output.glob("*.png")))

@@ -50,10 +50,7 @@ def _facts() -> dict[str, Any]:
     from geco.system import devices
 
     versions = {"geco": __version__, "python": platform.python_version(), **{p: _version(p) for p in PACKAGES}}
-    adapters = [
-        {"name": name, "origin": "packaged adapter", "licence": "Apache-2.0", "available": True}
-        for name in models.packaged()
-    ]
+    packaged = [_packaged(name) for name in models.packaged()]
     backbones = [
         {
             "name": name,
@@ -68,7 +65,22 @@ def _facts() -> dict[str, Any]:
         "device": str(devices.choose("auto")),
         "cache": str(models.cache_folder()),
         "default": models.default_model(),
-        "models": [*adapters, *backbones],
+        "models": [*packaged, *backbones],
+    }
+
+
+def _packaged(name: str) -> dict[str, Any]:
+    """A model that ships with the package: its size, and the licence of what it was trained from beside our own."""
+    from geco import models
+
+    folder = models.folder_named(name)
+    size = sum(file.stat().st_size for file in folder.iterdir()) if folder is not None else 0
+    return {
+        "name": name,
+        "origin": f"packaged, {size / 1e6:.1f} MB",
+        "licence": models.licence_of(name),
+        "bytes": size,
+        "available": True,
     }
 
 

@@ -17,6 +17,7 @@ class Encoders:
     first: Encoder
     loaders: dict[str, Callable[[], Encoder]] = field(default_factory=dict)
     loaded: dict[str, Encoder] = field(default_factory=dict)
+    missing: str = ""  # which one cannot be offered, and how to get it, for people
 
     def __post_init__(self) -> None:
         self.loaded[self.first.name] = self.first
@@ -36,14 +37,17 @@ class Encoders:
 
 
 def of_model(encoder: Extractor, *, device: str = "auto", dtype: str = "float32") -> Encoders:
-    """A model, the backbone that it adapts, read at the same size and layer, and the packaged models."""
-    config = encoder.config
+    """A model, the backbone that it was trained from, read at the same size and layer, and the packaged models."""
+    config, missing = encoder.config, ""
     loaders: dict[str, Callable[[], Encoder]] = {}
-    if encoder.adapted and config.backbone != ".":
-        loaders[f"{Path(config.backbone).name} (bare backbone)"] = lambda: api.load(
-            config.backbone, size=config.size, device=device, dtype=dtype, **config.options
-        )
+    if encoder.adapted and config.untrained:
+        bare = f"{Path(config.untrained).name} (bare backbone)"
+        missing = models.why_missing(config.untrained)
+        if not missing:
+            loaders[bare] = lambda: api.load(
+                config.untrained, size=config.size, device=device, dtype=dtype, **config.options
+            )
     for name in models.packaged():
         if name != encoder.name:
             loaders[name] = lambda name=name: api.load(name, device=device, dtype=dtype)
-    return Encoders(encoder, loaders)
+    return Encoders(encoder, loaders, missing=missing)

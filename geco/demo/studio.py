@@ -55,6 +55,7 @@ class Studio:
         return {
             "key": self.sessions.open(),
             "models": self.encoders.names,
+            "missing": self.encoders.missing,
             "examples": list(EXAMPLES),
             "colours": list(viz.PALETTE),
             "parts": PARTS,

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from geco.export.engine import Exported, converted, load
     from geco.export.loading import ENDINGS, is_exported, load_model
     from geco.export.metadata import Metadata
+    from geco.export.packing import Packed, pack
     from geco.export.parity import Parity, compare
     from geco.export.warps import WarpedPair, share_found, warped_pairs
     from geco.export.writing import Outcome, check_exportable, write

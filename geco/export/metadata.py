@@ -10,7 +10,7 @@ from geco import __version__
 from geco.errors import InputError
 from geco.export.settings import Precision
 from geco.images import IMAGENET_MEAN, IMAGENET_STD
-from geco.models import Geco, packaged
+from geco.models import Geco, licence_of, packaged
 from geco.models.settings import EncoderConfig
 from geco.system import codec, documents, strict
 
@@ -81,7 +81,7 @@ def of_model(model: Geco, *, dynamic: bool, precision: Precision) -> Metadata:
     _, known, licence = model.note.rpartition("licence: ")  # as a place tells it (`Place.about`)
     licence = licence if known else ""
     if model.name in packaged():
-        licence = f"Apache-2.0; its backbone: {licence or 'not known'}"
+        licence = licence_of(model.name)
     return Metadata(
         model=model.name,
         backbone=backbone or model.name,

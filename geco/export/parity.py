@@ -25,6 +25,7 @@ class Parity:
     cosine: float
     maps: int
     sizes: tuple[Size, ...]
+    relative: float = 0.0  # the largest length of a map's difference, as a share of the map's own
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{height}×{width}" for height, width in self.sizes)
@@ -46,15 +47,18 @@ def compare(
     side, step = model.input_size, model.stride
     own = [_prepared(model, [picture], (side, side)) for picture in pictures]
     together = [_prepared(model, pictures[:2], size) for size in _others(side, step)] if dynamic else []
-    difference, cosine, maps = 0.0, 1.0, 0
+    difference, cosine, relative, maps = 0.0, 1.0, 0.0, 0
     for pixels in (*own, *together):
         expected, values = model(pixels=pixels).float(), run(pixels)
         if values.shape != expected.shape:
             raise InputError(f"the file gives maps {tuple(values.shape)} where the model gives {tuple(expected.shape)}")
         difference = max(difference, float((values - expected).abs().max().nan_to_num(torch.inf)))
         cosine = min(cosine, float(functional.cosine_similarity(values, expected, dim=1).min().nan_to_num(-1)))
+        lengths = (values - expected).flatten(1).norm(dim=1) / expected.flatten(1).norm(dim=1)
+        relative = max(relative, float(lengths.max().nan_to_num(torch.inf)))
         maps += len(pixels)
-    return Parity(difference, cosine, maps, ((side, side), *(_others(side, step) if dynamic else ())))
+    sizes = ((side, side), *(_others(side, step) if dynamic else ()))
+    return Parity(difference, cosine, maps, sizes, relative)
 
 
 def _others(side: int, step: int) -> tuple[Size, ...]:

@@ -12,6 +12,7 @@ MOST_DIFFERENCE = 1e-3  # of a feature in float32, anywhere
 # float16 stores a weight to 1 in 2048, and rounding that much leaves cosines above 0.9999; 0.999 is a turn by 2.6°, so
 # that what is below is a mistake in the file.
 LEAST_COSINE = 0.999
+MOST_RELATIVE = 1e-2  # of a map's length, by the precision that the weights of a whole model are stored in
 MOST_LOST = 1.0  # percentage points of PCK, by weights and activations of eight bits
 
 

@@ -17,21 +17,23 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
-from transformers import (
-    AutoConfig,
-    AutoImageProcessor,
-    AutoModelForKeypointMatching,
-    BatchFeature,
-    PretrainedConfig,
-    PreTrainedModel,
-)
-from transformers.image_processing_utils import BaseImageProcessor
-from transformers.utils import ModelOutput
 
 from geco import api, checks, geometry, images, matching, models
-from geco.errors import FileError, InputError
+from geco.errors import FileError, InputError, needing
 from geco.models import Geco
 from geco.types import FeatureMap
+
+with needing("geco inside transformers"):
+    from transformers import (
+        AutoConfig,
+        AutoImageProcessor,
+        AutoModelForKeypointMatching,
+        BatchFeature,
+        PretrainedConfig,
+        PreTrainedModel,
+    )
+    from transformers.image_processing_utils import BaseImageProcessor
+    from transformers.utils import ModelOutput
 
 ENCODER = "encoder"  # the folder inside a saved one
 NAME = "geco"  # of the kind of model, among those of transformers

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from geco import geometry
-from geco.errors import InputError, MissingFileError, MissingPackageError
+from geco.errors import InputError, MissingFileError, MissingPackageError, needing
 from geco.images import IMAGENET_MEAN, IMAGENET_STD
 from geco.masks.settings import MaskSettings
 from geco.types import Size, View
@@ -138,7 +138,8 @@ class Saliency:
 
 def _load_sam(weights: str) -> tuple[Any, bool]:
     """The model, and whether its input is squashed to a square (SAM 2) or padded to one (SAM)."""
-    from transformers import AutoConfig, Sam2Model, SamModel
+    with needing("SAM"):
+        from transformers import AutoConfig, Sam2Model, SamModel
 
     try:
         kind = AutoConfig.from_pretrained(weights).model_type

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from geco.models.extractor import Extractor
     from geco.models.geco import Geco
     from geco.models.hub import HubError
+    from geco.models.saving import seal
+    from geco.models.shipped import folder_named, packaged, release_name
+    from geco.models.untrained import licence_of, why_missing
     from geco.models.weights import (
         adapter_config,
         default_model,
@@ -18,7 +21,6 @@ if TYPE_CHECKING:
         is_available,
         load_backbone,
         locate,
-        packaged,
         read_checkpoint,
         sources,
     )

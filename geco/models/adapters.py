@@ -7,15 +7,15 @@ import torch
 from torch import Tensor
 
 from geco.backbones import Backbone, PlainBackbone
-from geco.errors import InputError
+from geco.errors import InputError, needing
 from geco.models.settings import LoraSettings
 from geco.system import documents, tensors
 
 
 def add_lora(backbone: Backbone, lora: LoraSettings, *, base: str) -> Any:
     """The backbone's network with an adapter of these settings, which starts as the identity; `base` is its name."""
-    from peft import LoraConfig, get_peft_model
-
+    with needing("training an adapter, or keeping it apart from its backbone,"):
+        from peft import LoraConfig, get_peft_model
     if not backbone.adaptable:
         raise InputError(f"{base} has no projections to adapt; use it as it is, with lora=None")
     unknown = sorted(set(lora.projections) - set(backbone.adaptable))

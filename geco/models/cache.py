@@ -1,4 +1,4 @@
-"""The cache of converted weights: folders that are whole or absent when written, and verified when they are read."""
+"""Folders of weights with checksums: whole or absent when written, verified when they are read; and their cache."""
 
 import json
 import os
@@ -44,6 +44,21 @@ def is_whole(folder: Path) -> bool:
         return False
 
 
+def check(folder: Path) -> None:
+    """Refuse a model folder that has checksums and is not what they say; one without them is not checked."""
+    if (folder / CHECKSUMS).is_file() and not is_whole(folder):
+        raise InputError(
+            f"{folder} is damaged: {CONFIG} and {WEIGHTS} are not those whose checksums it holds; "
+            "install or save the model again"
+        )
+
+
+def note_checksums(folder: Path) -> None:
+    """Write the checksums of a model folder, the last of its files."""
+    checksums = {name: files.sha256(folder / name) for name in (CONFIG, WEIGHTS)}
+    files.replace_text(folder / CHECKSUMS, json.dumps(checksums, indent=2))
+
+
 def store(
     folder: Path, make: Callable[[], tuple[dict[str, Tensor], dict[str, Any]]], *, origin: str, room: int = 0
 ) -> Path:
@@ -58,8 +73,7 @@ def store(
             state = {name: value.contiguous() for name, value in state.items()}
             save_file(state, draft / WEIGHTS, metadata={"format": "pt", "origin_sha256": origin})
             (draft / CONFIG).write_text(json.dumps(config, indent=2), encoding="utf-8")
-            checksums = {name: files.sha256(draft / name) for name in (CONFIG, WEIGHTS)}
-            (draft / CHECKSUMS).write_text(json.dumps(checksums, indent=2), encoding="utf-8")
+            note_checksums(draft)
             _put(draft, folder)
     except GecoError:
         raise

@@ -3,7 +3,7 @@
 from geco.models.settings import EncoderConfig
 
 CARD = """---
-library_name: peft
+library_name: {library}
 license: apache-2.0
 base_model: {backbone}
 tags: [geco, dense-features, semantic-correspondence, keypoints]
@@ -35,11 +35,16 @@ def model_card(name: str, config: EncoderConfig, *, note: str, parameters: int) 
     from geco import __version__
 
     lora = config.lora
-    adapter = f"LoRA rank {lora.rank}, alpha {lora.alpha:g}, on {' and '.join(lora.projections)}" if lora else "none"
+    adapter = (
+        f"LoRA rank {lora.rank}, alpha {lora.alpha:g}, on {' and '.join(lora.projections)}"
+        if lora
+        else "none: the weights are whole"
+    )
     return CARD.format(
         name=name,
+        library="peft" if lora else "transformers",
         version=__version__,
-        backbone=config.backbone,
+        backbone=config.untrained or name,
         read="".join(f", {name} {value}" for name, value in config.options.items()),
         size=config.size,
         resize=config.resize,

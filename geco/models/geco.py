@@ -9,17 +9,15 @@ from typing import Any
 
 import torch
 from jaxtyping import Float, UInt8
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from geco import checks, images
 from geco.backbones import Backbone, FrozenBackbone, PlainBackbone
-from geco.errors import FileError, InputError
-from geco.models import adapters, merged, weights
+from geco.errors import InputError
+from geco.models import adapters, merged, saving, weights
 from geco.models.cards import model_card
 from geco.models.extractor import Extractor, Staged
-from geco.models.quiet import QuietTransformers
-from geco.models.settings import ASPECTS, EncoderConfig, LoraSettings
+from geco.models.settings import ASPECTS, WHOLE, EncoderConfig, LoraSettings
 from geco.system import codec, cost, devices, files, tensors
 from geco.types import FeatureMap, Image, Size
 
@@ -34,7 +32,7 @@ class Geco(Extractor, nn.Module):
         self.backbone = backbone
         self.config = replace(config, options=dict(backbone.options))
         self.name, self.note = name, note
-        self.adapted = config.lora is not None  # stays true when the adapter is merged
+        self.adapted = config.lora is not None or bool(config.base)  # stays true when the adapter is merged
         if getattr(backbone, "adapter", None) is not None:
             raise InputError(f"{config.backbone} comes with an adapter of its own; adapt the backbone it was made for")
         if config.lora is not None:
@@ -154,6 +152,7 @@ class Geco(Extractor, nn.Module):
         config = codec.as_dict(self.config)
         if self.config.aspect == "squash":  # what it was before there was a choice
             del config["aspect"]
+        del config["base"]  # what it was before training does not change its features
         digest = hashlib.sha256(json.dumps(config, indent=2).encode())
         for key, value in sorted(self.state_dict().items()):
             digest.update(key.encode())
@@ -224,12 +223,13 @@ class Geco(Extractor, nn.Module):
     def _adapted(cls, folder: Path, *, name: str, size: int | None, light: bool) -> "Geco":
         config = weights.adapter_config(folder)
         config = config if size is None else replace(config, size=size)
-        kept = merged.folder_of(folder, ADAPTER, config) if light else None
+        whole = config.backbone == WHOLE
+        kept = (folder if whole else merged.folder_of(folder, ADAPTER, config)) if light else None
         if (found := merged.load(kept, config)) is not None:
             model = cls(found[0], replace(config, lora=None), name=Path(name).name, note=found[1])
-            model.adapted = True
+            model.adapted = config.lora is not None or model.adapted
             return model
-        place = weights.locate(str(folder) if config.backbone == "." else config.backbone)
+        place = weights.locate(str(folder) if whole else config.backbone)
         backbone = weights.load_backbone(place, config.options, light=light)
         lora = config.lora
         if lora is not None and isinstance(backbone, PlainBackbone):
@@ -237,7 +237,7 @@ class Geco(Extractor, nn.Module):
             merged.keep(kept, backbone, place.about, origin=files.sha256(folder / ADAPTER))
             config = replace(config, lora=None)
         model = cls(backbone, config, name=Path(name).name, note=place.about)
-        model.adapted = lora is not None
+        model.adapted = lora is not None or model.adapted
         if config.lora is not None:
             model.load_adapter(folder)
         return model
@@ -272,25 +272,24 @@ class Geco(Extractor, nn.Module):
         """Take the weights of an adapter made for the same backbone, options and projections."""
         adapters.fill(self.backbone.encoder, _adapter_weights(folder), name=str(folder), base=self.config.backbone)
 
-    def save_pretrained(self, folder: str | Path, *, card: str | None = None) -> Path:
-        """Write adapter (PEFT layout), configuration and model card; a merged or bare model is written whole."""
-        folder = Path(folder)
+    def save_pretrained(
+        self, folder: str | Path, *, card: str | None = None, dtype: torch.dtype | str | None = None
+    ) -> Path:
+        """Write adapter (PEFT layout), configuration and model card; a merged or bare model is written whole.
+
+        With a `dtype` of 16 bits the matrices of a whole model take half the space; it is loaded in float32 again.
+        """
         if not hasattr(self.backbone.encoder, "save_pretrained"):
             raise InputError(f"{self.name} has no format to be saved in; keep what it was loaded from instead")
-        files.make_folder(folder)
-        config = self.config if self.config.lora is not None else replace(self.config, backbone=".")
-        # Otherwise PEFT looks the backbone up on the hub, to see whether its vocabulary has grown.
-        options = {"save_embedding_layers": False} if self.config.lora is not None else {}
+        precision = None if dtype is None else devices.dtype_named(dtype)
+        config = self.config
+        if config.lora is None:
+            base = config.base or (saving.trained_from(config.backbone) if self.adapted else "")
+            config = replace(config, backbone=WHOLE, base=base)
+        elif precision is not None:
+            raise InputError("only a whole model is saved in another precision; merge() the adapter first")
         card = model_card(self.name, self.config, note=self.note, parameters=self.trainable()) if card is None else card
-        try:
-            with QuietTransformers():
-                self.backbone.encoder.save_pretrained(str(folder), **options)
-            files.replace_text(folder / weights.CONFIG_FILE, config.to_json())
-            files.replace_text(folder / "README.md", card)
-        except (OSError, SafetensorError) as error:
-            reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:80]
-            raise FileError(f"the model cannot be saved to {folder}: {reason}; give another folder") from None
-        return folder
+        return saving.write(self.backbone.encoder, Path(folder), config, note=self.note, card=card, precision=precision)
 
 
 def _adapter_weights(folder: Path) -> dict[str, Tensor]:

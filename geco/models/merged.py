@@ -12,11 +12,11 @@ from pathlib import Path
 from geco import __version__
 from geco.backbones import PlainBackbone, load_plain, read_config
 from geco.errors import GecoError
-from geco.models import cache
+from geco.models import cache, saving
 from geco.models.settings import EncoderConfig
 from geco.system import codec, files
 
-NOTE = "geco_note"  # in the configuration of merged weights: what people are told of the backbone
+NOTE = saving.NOTE
 
 
 def folder_of(adapter: Path, weights: str, config: EncoderConfig) -> Path | None:
@@ -29,7 +29,7 @@ def folder_of(adapter: Path, weights: str, config: EncoderConfig) -> Path | None
     except (GecoError, OSError, ValueError):
         return None
     # Size, ratio and threshold do not change the weights.
-    same = replace(config, size=1, aspect="squash", threshold=0.0, resize="bilinear")
+    same = replace(config, size=1, aspect="squash", threshold=0.0, resize="bilinear", base="")
     digest.update(json.dumps([__version__, codec.as_dict(same)], sort_keys=True).encode())
     return cache.cache_folder() / f"{config.backbone}-merged-{digest.hexdigest()[:16]}"
 

@@ -1,19 +1,25 @@
 """Quiet: what transformers reports and shows is not for people who use geco."""
 
+from typing import Any
+
 
 class QuietTransformers:
-    """Within it transformers neither shows a progress bar nor reports: a library does not print."""
+    """Within it transformers, if installed, neither shows a progress bar nor reports: a library does not print."""
 
     def __enter__(self) -> None:
-        from transformers.utils import logging
-
-        self.verbosity, self.bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+        self._logging: Any = None
+        try:
+            from transformers.utils import logging
+        except ImportError:  # there are backbones without it; whatever needs it says so
+            return
+        self._logging = logging
+        self._verbosity, self._bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
         logging.set_verbosity_error()
         logging.disable_progress_bar()
 
     def __exit__(self, *_: object) -> None:
-        from transformers.utils import logging
-
-        logging.set_verbosity(self.verbosity)
-        if self.bar:
-            logging.enable_progress_bar()
+        if self._logging is None:
+            return
+        self._logging.set_verbosity(self._verbosity)
+        if self._bar:
+            self._logging.enable_progress_bar()

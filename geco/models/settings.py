@@ -10,6 +10,7 @@ from geco.system import codec, documents, strict
 
 LARGEST_SIZE = 2**16  # pixels; what is affordable is far less, and depends on the backbone (`geco.system.cost`)
 LARGEST_RANK = 2**16
+WHOLE = "."  # the backbone of a model that is saved whole: the folder its configuration lies in
 ASPECTS = ("squash", "fit")  # how an image comes to the encoder's input
 
 
@@ -41,13 +42,14 @@ class EncoderConfig:
         "bin": "threshold",
     }
 
-    backbone: str = "dinov2-base"  # a name, folder or hub id; "." is the folder this configuration lies in
+    backbone: str = "dinov2-base"  # a name, folder or hub id, or WHOLE
     options: dict[str, Any] = field(default_factory=dict)  # of the backbone's family: layer and norm of a ViT
     size: int = 518  # images are squashed to size × size, as the authors do; or to as many patches (`aspect`)
     aspect: str = "squash"  # or "fit": sides in the image's own ratio, rounded to patches
     resize: str = "bilinear"  # antialiased; or "bicubic", or "lanczos"
     threshold: float = 0.3  # z: similarity below which this encoder's matches are "not visible"
     lora: LoraSettings | None = LoraSettings()  # None: the bare backbone
+    base: str = ""  # of a model that is saved whole: the backbone it was trained from; its features do not need it
 
     def __post_init__(self) -> None:
         strict.check(self)
@@ -65,6 +67,11 @@ class EncoderConfig:
             json.dumps(given, allow_nan=False)
         except (TypeError, ValueError):
             raise InputError(f"options must be plain finite values, got {documents.shown(given)}") from None
+
+    @property
+    def untrained(self) -> str:
+        """The backbone before training: the one that is adapted, or that a whole model was trained from, if known."""
+        return self.base if self.backbone == WHOLE else self.backbone
 
     def on(self, backbone: str, **options: Any) -> "EncoderConfig":
         """The same on another backbone; how this one is read says nothing about how that one is."""

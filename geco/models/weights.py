@@ -1,4 +1,4 @@
-"""Where weights come from: packaged adapters, a model hub, a local folder, an original .pth, or a pip package.
+"""Where weights come from: packaged models, a model hub, a local folder, an original .pth, or a pip package.
 
 Every source ends as a place in Hugging Face format (a folder or a hub id) that a backbone plug-in can load. Converted
 weights are written once, as safetensors, into the user's cache (`GECO_CACHE`, or the system's cache folder).
@@ -15,17 +15,16 @@ from typing import Any
 from torch import Tensor
 
 from geco.backbones import MANIFEST, Backbone, PlainBackbone, Source, read_config, read_manifest, unwrapped
-from geco.errors import DISTRIBUTION, FileError, GecoError, InputError
-from geco.models import cache, hub, originals, packages, places
+from geco.errors import DISTRIBUTION, FileError, GecoError, InputError, needing
+from geco.models import cache, hub, originals, packages, places, saving, shipped
 from geco.models.cache import cache_folder
 from geco.models.names import as_path, checked_name, looks_like_hub_id
 from geco.models.places import Place
 from geco.models.quiet import QuietTransformers
 from geco.models.settings import EncoderConfig
+from geco.models.shipped import CONFIG_FILE, packaged
 from geco.system import codec, documents, files, plugins, tensors
 
-ASSETS = Path(__file__).parents[1] / "assets"
-CONFIG_FILE = "geco.json"
 ADAPTER_FILES = (CONFIG_FILE, "adapter_config.json", "adapter_model.safetensors")
 RUN_MODELS = ("best", "last")  # subfolders of a training run, the first that is there is taken
 WAYS_OUT = (
@@ -60,13 +59,14 @@ def _located(name: str) -> Place:
     known = sources()
     if name in known:
         return _named(name, *known[name])
-    path = as_path(name)
+    path = shipped.folder_named(name) or as_path(name)
     if path.is_dir():
+        cache.check(path)
         if (path / MANIFEST).exists():
             return places.from_manifest(read_manifest(path), known, locate=_located)
         if not (path / "config.json").exists():
             raise InputError(f"{path} has no config.json; expected a model folder in Hugging Face format")
-        return _in_folder(path, note=f"local folder {path}")
+        return _in_folder(path, note="")
     if path.exists():
         documents.check_file(path, expected="an original checkpoint")
         if path.suffix.lower() in (".onnx", ".xml"):
@@ -106,7 +106,7 @@ def load_backbone(place: Place, options: Mapping[str, Any] = {}, *, light: bool 
     options = {**place.source.options, **options}
     backbone = plugin.load_light(where, **options) if light and hasattr(plugin, "load_light") else None
     if backbone is None:
-        with QuietTransformers():
+        with QuietTransformers(), needing(f"loading {place.source.origin if not place.location else place.location}"):
             backbone = load(where, **options)
     if not isinstance(backbone, PlainBackbone):  # whose file has been checked; others may have read theirs themselves
         tensors.check_finite(dict(backbone.encoder.named_parameters()), place.location or place.family)
@@ -165,9 +165,10 @@ def _named(name: str, family: str, source: Source) -> Place:
 
 def _in_folder(folder: Path, *, note: str) -> Place:
     """A folder in Hugging Face format, loaded by the plug-in that names its model type."""
-    kind = read_config(folder)["model_type"]
-    family, plugin = _plugin_of(kind, folder)
+    config = read_config(folder)
+    family, plugin = _plugin_of(config["model_type"], folder)
     default = getattr(plugin, "DEFAULT", Source())
+    note = note or str(config.get(saving.NOTE) or f"local folder {folder}")
     return Place(family, str(folder), default(str(folder)) if callable(default) else default, note)
 
 
@@ -176,7 +177,8 @@ def _plugin_of(kind: str, folder: Path) -> tuple[str, Any]:
     families = {family: plugins.find("backbones", family) for family in plugins.names("backbones")}
     known: list[str] = []
     for family, plugin in sorted(families.items(), key=lambda item: "MODEL_TYPES" not in vars(item[1])):
-        types = getattr(plugin, "MODEL_TYPES", ())
+        with needing(f"a {documents.shown(kind)} model"):
+            types = getattr(plugin, "MODEL_TYPES", ())
         if kind in types:
             return family, plugin
         known += types
@@ -239,21 +241,16 @@ def read_checkpoint(path: Path) -> dict[str, Tensor]:
 # --- adapters ---------------------------------------------------------------------------------------------------------
 
 
-def packaged() -> list[str]:
-    """Names of the adapters that ship with the package."""
-    return sorted(folder.parent.name for folder in ASSETS.glob(f"*/{CONFIG_FILE}"))
-
-
 def default_model() -> str:
-    """The best model that needs no network: a packaged adapter, else the bare pip backbone."""
+    """The best model that needs no network: a packaged one, else the bare pip backbone."""
     return next(iter(packaged()), "focus-small")
 
 
 def find_adapter(name: str | Path) -> Path | None:
-    """Folder of the adapter called `name` (packaged, local or run folder, hub id); None for a bare backbone."""
+    """Folder of the adapter or whole model called `name` (packaged, local, run or hub id); None of a bare backbone."""
     name = checked_name(name)
-    if name in packaged():
-        return ASSETS / name
+    if (folder := shipped.folder_named(name)) is not None:
+        return folder
     if name in sources():
         return None
     path = as_path(name)

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from geco import models
-from geco.backbones import Backbone
 from geco.errors import InputError
 from geco.models import Geco
 from geco.system import cost, documents
@@ -20,9 +19,9 @@ from geco.training.settings import TrainConfig
 def starting_from(config: TrainConfig, model: str) -> TrainConfig:
     """The recipe on another backbone, or starting from an adapter, whose encoder it then takes over.
 
-    A recipe without an adapter trains blocks themselves: it starts from the first blocks of any model, merged.
-
-    Folders are noted by their full path: the run must find them again from wherever it is loaded.
+    A model that is saved whole is a backbone, whose images and threshold it takes over; to a recipe without an adapter,
+    which trains blocks themselves, any model is. Folders are noted by their full path, packaged models with their
+    release: the run must find them again from wherever it is loaded.
     """
     place = _noted(model)
     folder = models.find_adapter(model)
@@ -34,7 +33,9 @@ def starting_from(config: TrainConfig, model: str) -> TrainConfig:
     adapted = models.adapter_config(folder)
     if adapted.lora is None:  # saved whole, so it is a backbone; its blocks end with the one that is read
         options = {key: value for key, value in adapted.options.items() if key != "layer"}
-        return replace(config, encoder=config.encoder.on(str(folder.resolve()), **options))
+        place = place if model in models.packaged() else str(folder.resolve())
+        encoder = replace(config.encoder, aspect=adapted.aspect, resize=adapted.resize, threshold=adapted.threshold)
+        return replace(config, encoder=encoder.on(place, **options))
     return replace(config, start=place, encoder=replace(adapted, size=config.encoder.size))
 
 
@@ -54,6 +55,9 @@ def distilling(config: TrainConfig, teacher: str) -> TrainConfig:
 
 
 def _noted(model: str) -> str:
+    """The name of a model by which a run finds it again."""
+    if model in models.packaged():
+        return models.release_name(model)
     return str(Path(model).resolve()) if Path(model).is_dir() else model
 
 
@@ -64,8 +68,8 @@ def build(config: TrainConfig) -> Geco:
     """
     with torch.random.fork_rng():
         torch.manual_seed(config.seed)
-        backbone, about = _backbone(config)
-        model = Geco(backbone, config.encoder, name="geco", note=about)
+        model = _model(config)
+    backbone = model.backbone
     _check_size(config.encoder.size, backbone.multiple)
     cost.check(config.encoder.size, stride=backbone.stride, or_else="")
     if config.start is not None:
@@ -77,27 +81,27 @@ def build(config: TrainConfig) -> Geco:
         block.requires_grad_(True)
     if config.unfreeze_norm:
         _final_norm(model).requires_grad_(True)
+    model.adapted = model.adapted or config.unfreeze > 0
     if config.checkpointing:
         for block in blocks:
             block.forward = partial(checkpoint, block.forward, use_reentrant=False)
     return model
 
 
-def _backbone(config: TrainConfig) -> tuple[Backbone, str]:
-    """The backbone, and what is known of it; in training without an adapter it may be any model, merged and cut."""
+def _model(config: TrainConfig) -> Geco:
+    """The encoder, its adapter fresh; without an adapter, the backbone may be any model, which is merged and cut."""
     encoder = config.encoder
     if encoder.lora is not None or models.find_adapter(encoder.backbone) is None:
         place = models.locate(encoder.backbone)
-        return models.load_backbone(place, encoder.options), place.about
-    model = Geco.from_pretrained(encoder.backbone, device="cpu")
-    model = models.first_blocks(model, encoder.options.get("layer"))
-    other = [key for key in encoder.options if encoder.options[key] != model.config.options.get(key)]
-    if other:
+        return Geco(models.load_backbone(place, encoder.options), encoder, name="geco", note=place.about)
+    whole = models.first_blocks(Geco.from_pretrained(encoder.backbone, device="cpu"), encoder.options.get("layer"))
+    read = whole.config.options
+    if any(read.get(key) != value for key, value in encoder.options.items()):
         raise InputError(
-            f"{encoder.backbone} is read as it was trained, with {documents.shown(model.config.options)}; only layer "
-            f"can be another, got {documents.shown(encoder.options)}"
+            f"{encoder.backbone} is read as it was trained, with {documents.shown(read)}; only layer can be another, "
+            f"got {documents.shown(encoder.options)}"
         )
-    return model.backbone, model.note
+    return Geco(whole.backbone, replace(encoder, base=whole.config.untrained), name="geco", note=whole.note)
 
 
 def _final_norm(model: nn.Module) -> nn.Module:

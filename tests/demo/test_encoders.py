@@ -1,5 +1,7 @@
 """The models that the page offers: the one it was started with, its bare backbone, the packaged ones; loaded once."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from tiny_model import fresh
@@ -8,6 +10,7 @@ import geco
 from geco import models
 from geco.demo import Encoders, of_model
 from geco.errors import InputError
+from geco.models import weights
 
 
 def test_a_trained_model_comes_with_its_backbone_read_alike(tiny_folder, tmp_path):
@@ -28,6 +31,19 @@ def test_a_trained_model_comes_with_its_backbone_read_alike(tiny_folder, tmp_pat
 def test_a_bare_backbone_comes_with_the_packaged_models(tiny_folder):
     encoders = of_model(geco.load(tiny_folder, size=56, device="cpu"))
     assert encoders.names == [tiny_folder.name, *models.packaged()]
+
+
+def test_the_backbone_of_a_whole_model_is_offered_where_it_is_installed(tiny_folder, tmp_path, monkeypatch):
+    folder = fresh(tiny_folder).merge().save_pretrained(tmp_path / "whole")
+    model = geco.load(folder, size=56, device="cpu")
+    encoders = of_model(model, device="cpu")
+    assert encoders.names == ["whole", f"{tiny_folder.name} (bare backbone)", *models.packaged()]
+    assert encoders.missing == ""
+    model.config = replace(model.config, base="focus-small")
+    monkeypatch.setattr(weights, "is_available", lambda name: False)
+    encoders = of_model(model, device="cpu")
+    assert encoders.names == ["whole", *models.packaged()]
+    assert encoders.missing.endswith("to compare with it: pip install 'geco-features[backbone]'")
 
 
 def test_a_model_that_is_not_offered_is_refused(tiny_encoder):

@@ -80,7 +80,10 @@ def test_metadata_survives_its_texts_and_names_no_folder(model):
     assert not any("/" in text and "registered" in text for text in facts.texts().values())
     assert json.loads(facts.texts()["options"]) == dict(model.config.options)
     licensed = geco.Geco(model.backbone, replace(model.config), name="geco-s", note="from here; licence: MIT")
-    assert metadata.of_model(licensed, dynamic=True, precision="float32").licence == "Apache-2.0; its backbone: MIT"
+    assert (
+        metadata.of_model(licensed, dynamic=True, precision="float32").licence
+        == "Apache-2.0; its backbone focus-small: MIT"
+    )
 
 
 @pytest.mark.parametrize(

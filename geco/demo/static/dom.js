@@ -15,7 +15,7 @@ export function h(tag, properties = {}, ...children) {
 export const number = (value) => (Math.abs(value) >= 100 ? value.toFixed(0) : value.toFixed(1));
 
 const KEY = "X-Geco-Session";
-export const about = { key: "", models: [], examples: [], colours: [], parts: 3, megabytes: 20, photographs: 40 };
+export const about = { key: "", models: [], missing: "", examples: [], colours: [], parts: 3, megabytes: 20, photographs: 40 };
 let queue = Promise.resolve();
 let waiting = 0;
 

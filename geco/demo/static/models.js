@@ -29,6 +29,7 @@ export function mount(element) {
       "The same points, asked of two models: a trained one and the backbone it started from. Look whether left and " +
         "right are told apart, and whether what is hidden is said to be. Each model has its own threshold.",
     ),
+    ...(about.missing ? [h("p", { class: "hint", "data-missing": "" }, `${about.missing}.`)] : []),
     empty,
     panels,
   );
