@@ -37,7 +37,7 @@ PRESETS: dict[str, TrainConfig] = {
     ),
     # Two cores, no GPU: the first blocks of a model learn to be that model (docs/training.md); for --distill.
     "xs-cpu": TrainConfig(
-        encoder=EncoderConfig(backbone="geco-s", options={"layer": 5}, size=182, lora=None),
+        encoder=EncoderConfig(backbone="geco-s", options={"layer": 5}, size=168, lora=None),
         augment=AugmentSettings(size=280),
         loss=LossSettings(
             name="distill",
