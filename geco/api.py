@@ -1,4 +1,4 @@
-"""The one-line functions: load, transfer, match, heatmap, features, label, propagate, decorate, estimate_pose."""
+"""The one-line functions: load, transfer, match, heatmap, features, label, propagate, find, decorate, estimate_pose."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from geco import checks, export, images, matching, models, pose, propagation
+from geco import checks, export, images, matching, models, pose, propagation, search
 from geco.errors import InputError
 from geco.images import Readable
 from geco.matching import Placed, Region
@@ -18,6 +18,7 @@ from geco.matching.settings import MatchSettings
 from geco.models import Extractor
 from geco.pose.settings import DecorateSettings, PoseSettings
 from geco.propagation.settings import KeypointSettings
+from geco.search.settings import SearchSettings
 from geco.types import Encoder, FeatureMap, Matches
 
 Points = Sequence[tuple[float, float]] | Any  # anything torch.as_tensor turns into (k, 2)
@@ -57,7 +58,7 @@ def transfer(
     """Where points (x, y) of the source image lie in the target image, how sure, and whether they are visible there.
 
     Images, their feature maps, or `Region`s with a box or a mask. Of a list (or iterator) of targets, one `Matches`
-    after the other, each target encoded when its turn comes.
+    after the other; targets are encoded as they are reached.
     """
     encoder = _encoder(model)
     settings = _settings(encoder, settings)
@@ -175,6 +176,25 @@ def propagate(
     return propagation.propagate(_encoder(model), given, pictures, settings or KeypointSettings(), boxes=boxes)
 
 
+def find(
+    index: "str | Path | search.PartIndex",
+    image: Seen,
+    point: tuple[float, float],
+    *,
+    model: Model = None,
+    settings: SearchSettings | None = None,
+) -> "search.Found":
+    """Images of a collection, and the places in them, that show what is at a point (x, y) of an image; best first.
+
+    `index` is what `geco index` wrote, or what `geco.search.open_index` made of it, for many questions; the model is
+    that of the index. `hits` is empty if nothing is above the threshold. The room is called geco.search, which is why
+    this is not.
+    """
+    opened = index if isinstance(index, search.PartIndex) else search.open_index(index)
+    encoder = _encoder(opened.features.model if model is None else model)
+    return search.find(opened, encoder, image, point, settings or SearchSettings())
+
+
 def decorate(
     mesh: str | Path, *, model: Model = None, settings: DecorateSettings | None = None, cache: bool = True
 ) -> "pose.Decoration":
@@ -195,10 +215,10 @@ def estimate_pose(
     focal: float | None = None,
     settings: PoseSettings | None = None,
 ) -> "pose.Pose":
-    """From where a photograph of (another individual of) the animal of a mesh was taken; `found` says whether.
+    """The camera pose of an image of the animal of a mesh, or of another individual; `found` says whether there is one.
 
-    `mesh` is a file, decorated once and kept in the cache folder, or what `geco decorate` wrote. `focal` in pixels if
-    it is known, `mask` the animal's pixels if they are. The room is called geco.pose, which is why this is not.
+    `mesh` is a file, decorated once and kept in the cache folder, or what `geco decorate` wrote. `focal` is in pixels,
+    estimated if not given; `mask` marks the animal's pixels, if they are known.
     """
     encoder = _encoder(model)
     if isinstance(mesh, pose.Decoration):

@@ -118,7 +118,7 @@ def size_of(image: Pillow.Image) -> Size:
 
 
 def upright(image: Pillow.Image, name: str) -> Pillow.Image:
-    """The image decoded, turned as its EXIF says, in RGB, transparency over white."""
+    """The image decoded, rotated as its EXIF says, in RGB, transparency over white."""
     if image.format in RUN_A_PROGRAM:
         raise InputError(f"{name} is {image.format}, which another program would have to draw; export it as PNG")
     image.load()

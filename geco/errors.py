@@ -1,4 +1,4 @@
-"""Errors that are a user's to mend: one line that says what was expected, what came, and what to do.
+"""Errors that a user can fix: one line that says what was expected, what came, and what to do.
 
 Each kind is also the built-in one that callers expect, so `except ValueError` keeps working; `except GecoError` catches
 all of ours and nothing else. The command line shows these as one line, and everything else as a bug of ours.

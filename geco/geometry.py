@@ -200,14 +200,14 @@ def crop(view: View, window: tuple[int, int, int, int]) -> View:
 
 
 def rotation(degrees: float, *, size: Size) -> Float[Tensor, "3 3"]:
-    """Where (x, y, 1) goes when an image of `size` is turned about its centre, counter-clockwise as one sees it."""
+    """Where (x, y, 1) goes when an image of `size` is rotated about its centre, counter-clockwise as one sees it."""
     cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
     x, y = size[1] / 2, size[0] / 2
     return torch.tensor([[cos, sin, x - cos * x - sin * y], [-sin, cos, y + sin * x - cos * y], [0.0, 0.0, 1.0]])
 
 
 def rotate(view: View, degrees: float) -> View:
-    """The view turned about its centre (see `rotation`) in a frame that stays; keypoints outside become invisible.
+    """The view rotated about its centre (see `rotation`) in a frame that stays; keypoints outside become invisible.
 
     Where nothing of the image comes to lie, its edge is repeated; mask and parts are 0 there.
     """
@@ -238,7 +238,7 @@ def _moved(xy: Float[Tensor, "*b 2"], matrix: Float[Tensor, "3 3"]) -> Float[Ten
 
 
 def _turned_from(size: Size, degrees: float) -> Float[Tensor, "h w 2"]:
-    """Where in the image each pixel centre of the turned one comes from."""
+    """Where in the image each pixel centre of the rotated one comes from."""
     centres = pixel_centres(torch.arange(size[0] * size[1]), width=size[1])
     return _moved(centres, rotation(-degrees, size=size)).unflatten(0, size)
 

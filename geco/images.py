@@ -34,11 +34,12 @@ class ImageLimits:
         checks.whole(self.shortest_side, "ImageLimits.shortest_side", least=1)
 
 
+# An image: a path, the bytes of a file, a Pillow image, or an array or tensor of pixels.
 Readable = str | Path | bytes | Pillow.Image | Shaped[np.ndarray, "..."] | Shaped[Tensor, "..."]
 
 
 def read(image: Readable, *, limits: ImageLimits = ImageLimits(), name: str | None = None) -> UInt8[Tensor, "3 h w"]:
-    """RGB pixels of a file, bytes, PIL image, array (h, w[, c]) or tensor (3, h, w), turned upright as its EXIF says.
+    """RGB pixels of a file, bytes, PIL image, array (h, w[, c]) or tensor (3, h, w), rotated upright as its EXIF says.
 
     Of an animated file it is the first frame. Grey, palette, CMYK, 16-bit and transparent images are converted
     (transparency over white), 32-bit and floating point files as `decoding.to_rgb` says. Floating point arrays and
@@ -77,9 +78,9 @@ def read_reduced(image: Readable, *, least: Size, limits: ImageLimits = ImageLim
         return torch.from_numpy(np.array(decoding.upright(opened, name))).permute(2, 0, 1).contiguous()
 
 
-def size_of(path: str | Path) -> Size:
-    """(height, width) of an image file as `read` will return it, from its header alone."""
-    with decoding.opened(path, str(path)) as opened:
+def size_of(image: str | Path | bytes) -> Size:
+    """(height, width) of an image file (or its bytes) as `read` will return it, from its header alone."""
+    with decoding.opened(image, "the bytes" if isinstance(image, bytes) else str(image)) as opened:
         return decoding.size_of(opened)
 
 

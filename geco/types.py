@@ -19,6 +19,7 @@ from geco import checks
 from geco.errors import InputError, MissingPackageError
 
 Size = tuple[int, int]  # (height, width)
+# Pixels of one image or of a batch, 0 to 255 or 0 to 1.
 Image = UInt8[Tensor, "*b 3 h w"] | Float[Tensor, "*b 3 h w"]
 
 
@@ -99,8 +100,8 @@ class View:
 
     `image` and `mask` are files until somebody needs the pixels (`images.load_view`), so a dataset can be counted,
     shuffled and pickled without touching them. `name` is unique within a dataset and identifies the *image content*
-    (two instances in one photograph have two names only if their crops differ). While `window` is set, image and mask
-    are files of the whole photograph; size, keypoints and box are already those of the window.
+    (two instances in one image have two names only if their crops differ). While `window` is set, image and mask
+    are files of the whole image; size, keypoints and box are already those of the window.
     """
 
     image: Path | Image

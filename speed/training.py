@@ -36,13 +36,14 @@ TWIN = tuple(i + 1 if i % 2 == 0 else i - 1 for i in range(KEYPOINTS))
 SKELETON = Skeleton(tuple(map(str, range(KEYPOINTS))), TWIN, TWIN)
 
 
-def model_of_size(side: int) -> Any:
+def model_of_size(side: int, blocks: int) -> Any:
     from transformers import Dinov2Config, Dinov2Model
     from transformers.utils import logging
 
     logging.disable_progress_bar()
     torch.manual_seed(0)
-    config = Dinov2Config(hidden_size=384, num_hidden_layers=12, num_attention_heads=6, image_size=518, patch_size=14)
+    sizes = {"hidden_size": 384, "num_attention_heads": 6, "image_size": 518, "patch_size": 14}
+    config = Dinov2Config(num_hidden_layers=blocks, **sizes)
     with tempfile.TemporaryDirectory() as folder:
         Dinov2Model(config).save_pretrained(folder)
         settings = TrainConfig(encoder=EncoderConfig(backbone=folder))
@@ -148,10 +149,10 @@ def ways(model: Any, batch: Pair) -> dict[str, Callable[[], None]]:
 # --- measuring --------------------------------------------------------------------------------------------------
 
 
-def measure(side: int, pairs: int, repeats: int) -> dict[str, list[float]]:
+def measure(side: int, pairs: int, repeats: int, blocks: int) -> dict[str, list[float]]:
     """Seconds of each way, taken in turns."""
     torch.manual_seed(1)
-    model, batch = model_of_size(side), batch_of(pairs, side)
+    model, batch = model_of_size(side, blocks), batch_of(pairs, side)
     todo = ways(model, batch)
     with torch.no_grad():
         ours = float(TransportLoss()(*encode(model, batch), batch).total)
@@ -167,15 +168,16 @@ def measure(side: int, pairs: int, repeats: int) -> dict[str, list[float]]:
     return seconds
 
 
-def peak_megabytes(name: str, side: int, pairs: int) -> float:
+def peak_megabytes(name: str, side: int, pairs: int, blocks: int) -> float:
     """Peak above model and batch, in this process."""
-    todo = ways(model_of_size(side), batch_of(pairs, side))
+    todo = ways(model_of_size(side, blocks), batch_of(pairs, side))
     return peak(todo[name])
 
 
-def report(side: int, pairs: int, seconds: dict[str, list[float]]) -> dict[str, float]:
+def report(side: int, pairs: int, blocks: int, seconds: dict[str, list[float]]) -> dict[str, float]:
     middle = {name: statistics.median(values) for name, values in seconds.items()}
-    print(f"ViT-S, {side} px, {pairs} pairs, {torch.get_num_threads()} threads, median (fastest – slowest)")
+    print(f"{blocks} blocks of a ViT-S, {side} px, {pairs} pairs, {torch.get_num_threads()} threads,")
+    print("median (fastest – slowest)")
     for name, values in seconds.items():
         spread = f"{middle[name]:7.2f} s ({min(values):.2f} – {max(values):.2f})"
         print(f"  {name:20s}{spread}{pairs / middle[name]:8.2f} pairs/s")
@@ -183,7 +185,7 @@ def report(side: int, pairs: int, seconds: dict[str, list[float]]) -> dict[str, 
     for name, part in (("encoder", middle["encoder"]), ("transport", middle["transport"]), ("loss", loss)):
         print(f"  share of {name:11s}{part / middle['ours']:7.1%} of our step")
     peaks = {
-        name: peak_in_subprocess(__file__, "--peak", name, "--sizes", side, "--pairs", pairs)
+        name: peak_in_subprocess(__file__, "--peak", name, "--sizes", side, "--pairs", pairs, "--blocks", blocks)
         for name in ("ours", "naive")
     }
     print(f"  peak memory{peaks['ours']:9.0f} MB, naive {peaks['naive']:.0f} MB")
@@ -199,14 +201,16 @@ def main() -> None:
     parser.add_argument("--sizes", default="224,518")
     parser.add_argument("--pairs", type=int, default=6)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--blocks", type=int, default=12, help="of the encoder; a ViT-S has 12")
     parser.add_argument("--peak", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.peak:
-        print(peak_megabytes(given.peak, int(given.sizes), given.pairs))
+        print(peak_megabytes(given.peak, int(given.sizes), given.pairs, given.blocks))
         return
     figures = {}
     for side in map(int, given.sizes.split(",")):
-        figures[side] = report(side, given.pairs, measure(side, given.pairs, given.repeats))
+        seconds = measure(side, given.pairs, given.repeats, given.blocks)
+        figures[side] = report(side, given.pairs, given.blocks, seconds)
     print("speedup: naive seconds over ours; memory_ratio: our peak over the naive one; step_over_encoder: our whole")
     print("step over the encoder's own passes; all for the size where they are worst, then for each size")
     result: dict[str, float] = {

@@ -3,27 +3,58 @@
 import os
 from pathlib import Path
 
-from jaxtyping import install_import_hook
+# Beside other workers, threads only wait for each other; read by OpenMP and BLAS when they are loaded, and inherited
+# by the processes that tests start.
+ALONE = "PYTEST_XDIST_WORKER" not in os.environ
+if not ALONE:
+    os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
 
-import geco
+import shapecheck  # noqa: E402
+
+import geco  # noqa: E402
 
 # Settings are left out: they check their own values, with messages that tests read.
 ROOT = Path(geco.__file__).parent
 MODULES = [path.relative_to(ROOT).with_suffix("").parts for path in ROOT.rglob("*.py") if path.name != "__init__.py"]
 # The command line is left out as well.
 CHECKED = [parts for parts in MODULES if parts[0] != "cli" and parts[-1] != "settings"]
-install_import_hook([".".join(("geco", *parts)) for parts in CHECKED], "shapecheck.check")
+shapecheck.install([".".join(("geco", *parts)) for parts in CHECKED])
 
 import pytest  # noqa: E402
 import torch  # noqa: E402
+from hypothesis import settings  # noqa: E402
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test may depend on a network
+
+# Examples are drawn at random, but not where an unlucky one would stop an unrelated change; `make fuzz` finds those.
+settings.register_profile("ci", derandomize=True, database=None, print_blob=True)
+settings.register_profile("fuzz", derandomize=False, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+TESTS = Path(__file__).parent
+# Files of half a minute and more come first: at the end, one of them would keep one core busy and the others idle.
+LONG = (
+    "training/test_loop.py",
+    "speed/test_speed.py",
+    "cli/test_evaluate.py",
+    "demo/test_browser.py",
+    "cli/test_train.py",
+    "training/test_step.py",
+    "hostile/test_commands.py",
+    "matching/test_matching.py",
+    "hostile/test_datasets.py",
+    "transport/test_solver.py",
+)
+
+
+def pytest_collection_modifyitems(items):
+    place = {name: number for number, name in enumerate(LONG)}
+    items.sort(key=lambda item: place.get(item.path.relative_to(TESTS).as_posix(), len(LONG)))
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _few_threads():
-    alone = "PYTEST_XDIST_WORKER" not in os.environ  # beside other workers, threads only wait for each other
-    torch.set_num_threads(min(2, os.cpu_count() or 1) if alone else 1)
+    torch.set_num_threads(min(2, os.cpu_count() or 1) if ALONE else 1)
 
 
 @pytest.fixture(scope="session")

@@ -22,12 +22,13 @@ LAYERS = {
     1: ("transport", "viz", "masks", "backbones"),
     2: ("data", "matching", "losses", "models"),
     3: ("datasets", "extraction", "propagation", "pose", "export"),
-    4: ("evaluation",),
-    5: ("training",),
-    6: ("api",),
-    7: ("demo", "interop"),
-    8: ("cli",),
-    9: ("__main__",),
+    4: ("search",),
+    5: ("evaluation",),
+    6: ("training",),
+    7: ("api",),
+    8: ("demo", "interop"),
+    9: ("cli",),
+    10: ("__main__",),
 }
 LAYER = {room: layer for layer, rooms in LAYERS.items() for room in rooms}
 KNOW_MODELS = {"models", "training", "export", "api", "demo", "interop", "cli"}

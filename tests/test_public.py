@@ -11,11 +11,13 @@ import pytest
 import geco
 
 FUNCTIONS = {"load", "transfer", "match", "heatmap", "features", "label", "propagate", "decorate", "estimate_pose"}
+FUNCTIONS |= {"find"}
 TYPES = {"Encoder", "FeatureMap", "Geco", "Keypoints", "MaskFile", "Matches", "Pair", "Skeleton", "View", "Window"}
+TYPES |= {"Found", "Hit", "PartIndex"}
 TYPES |= {"Decoration", "Extractor", "LabelSet", "LabelledImage", "Pose", "Region"}
 ERRORS = {"GecoError"}
 SETTINGS = {"EncoderConfig", "ImageLimits", "LoraSettings", "MatchSettings"}
-SETTINGS |= {"DecorateSettings", "KeypointSettings", "PoseSettings"}
+SETTINGS |= {"DecorateSettings", "KeypointSettings", "PoseSettings", "SearchSettings"}
 ALIASES = {"Readable", "Size"}  # names of types that have no docstring of their own
 PUBLIC = FUNCTIONS | TYPES | ERRORS | SETTINGS | ALIASES
 
@@ -100,7 +102,7 @@ def test_nobody_is_told_to_install_a_stranger_s_package():
 
     root = Path(__file__).parents[1]
     pages = [root / "README.md", root / "CONTRIBUTING.md", *root.glob("docs/**/*.md"), *root.glob("geco/**/*.py")]
-    stranger = re.compile(r"""(?:pip|uv pip|pipx|uv add) ?(?:install)? [^\n`,;]*?['"\s]geco(?:\[|['"\s`]|$)""")
+    stranger = re.compile(r"""(?:pip|uv pip|pipx|uv add) ?(?:install)? [^\n`,;#]*?['" ]geco(?:\[|['"\s`]|$)""")
     told = [f"{page.name}: {match}" for page in pages for match in stranger.findall(page.read_text())]
     assert stranger.search("pip install 'geco[train]'")
     assert stranger.search("pip install geco")

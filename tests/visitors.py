@@ -6,7 +6,7 @@ class Visitor:
 
     def __init__(self, chromium, address, *, width=1280, height=900):
         self.context = chromium.new_context(viewport={"width": width, "height": height}, accept_downloads=True)
-        self.context.set_default_timeout(30_000)
+        self.context.set_default_timeout(120_000)  # as long as it takes on a busy machine
         self.page = self.context.new_page()
         self.elsewhere, self.errors = [], []
         self.page.route("**/*", lambda route: self._local(route, address))

@@ -17,7 +17,7 @@ from torch.nn import Module
 from geco.errors import GecoError, InputError
 from geco.system import documents, plugins, tensors
 
-MANIFEST = "parts.json"
+MANIFEST = "parts.json"  # names the files of a model of several parts
 KEYS = {"model", "parts"}
 WRAPPERS = ("model", "state_dict", "model_state_dict")  # what training programs put a state dict into
 

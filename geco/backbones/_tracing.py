@@ -59,7 +59,7 @@ class Positions(nn.Module):
         return torch.cat([self.first, patches.reshape(1, -1, channels)], 1)
 
     def weights(self, places: Any) -> Float[Tensor, "n side"]:
-        """The share of each cell of the table's side in each of so many places."""
+        """The share of each cell of the table's side in each of this many places."""
         middle = (2 * torch.arange(places, dtype=torch.float32) + 1) * self.side / (2 * places) - 0.5
         distance = (middle[:, None] - self.cells).abs()
         if not self.antialias:

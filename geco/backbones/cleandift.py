@@ -1,6 +1,6 @@
 """CleanDIFT (Stracke et al. 2025): Stable Diffusion 2.1 fine-tuned to have its features without any noise.
 
-The caption is empty here; the authors write "A photo of a …" with the category, which an encoder of single photographs
+The caption is empty here; the authors write "A photo of a …" with the category, which an encoder of single images
 does not know.
 """
 

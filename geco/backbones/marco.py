@@ -64,7 +64,7 @@ def load(parts: Mapping[str, str]) -> "Marco":
 class Marco(Letterboxed):
     """Tokens of the adapted encoder, upsampled; divided by the root of their channels, so that scores are near cosines.
 
-    The photograph lies in the upper left of its canvas; the border is grey: zero after normalisation.
+    The image lies in the upper left of its canvas; the border is grey: zero after normalisation.
     """
 
     similarity = "dot"

@@ -93,7 +93,7 @@ class SpherePairs(Geo):
         return values
 
     def pair(self, first: FeatureMap, second: FeatureMap) -> tuple[FeatureMap, FeatureMap]:
-        """Maps whose dot products are the similarities of the cells that show the two photographs."""
+        """Maps whose dot products are the similarities of the cells that show the two images."""
         both = [features.values.split(self._channels) for features in (first, second)]
         states = [_at_own_resolution(parts[2:]) for parts in both]
         reduced = [reduced_together(*pair, dim=REDUCED) for pair in zip(*states, strict=True)]

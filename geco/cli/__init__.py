@@ -19,7 +19,7 @@ from geco.cli._terminal import notes
 from geco.errors import GecoError, brief
 from geco.system import plugins
 
-PANELS = ("Photographs", "Measuring", "Data and training", "About")  # of the help page, from top to bottom
+PANELS = ("Images", "Measuring", "Data and training", "About")  # of the help page, from top to bottom
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130  # exit codes; the last is what a shell expects after Ctrl-C
 ANYWHERE = ("--quiet", "--debug")  # options that may stand before or after the command
 

@@ -67,7 +67,7 @@ def spare(path: Path, inputs: Iterable[Path]) -> None:
 
 
 def names(photos: Sequence[Path]) -> list[str]:
-    """A name for the results of each photograph: its stem, with ending and number where stems repeat."""
+    """A name for the results of each image: its stem, with ending and number where stems repeat."""
     stems = Counter(photo.stem.lower() for photo in photos)
     taken: Counter[str] = Counter()
     unique = []

@@ -1,4 +1,4 @@
-"""Parts of photographs on a command line: boxes and masks, of the source and of each target."""
+"""Parts of images on a command line: boxes and masks, of the source and of each target."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -50,7 +50,7 @@ def box(text: str | None) -> Box | None:
 
 
 def boxes(texts: Sequence[str] | None, count: int) -> list[Box | None]:
-    """A box for each of so many targets."""
+    """A box for each target."""
     return _each([box(text) for text in texts or ()], count, option="--target-box")
 
 

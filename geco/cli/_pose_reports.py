@@ -1,4 +1,4 @@
-"""`geco evaluate pose` and `geco evaluate surface`: 2D–3D matching, rendered and on photographs."""
+"""`geco evaluate pose` and `geco evaluate surface`: 2D–3D matching, rendered and on images."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -83,12 +83,12 @@ def surface(
     mesh: Annotated[Path, typer.Argument(help="Rigged mesh.", show_default=False)],
     dataset: Annotated[str, typer.Argument(help="Dataset with Animal-Pose's keypoints.", show_default=False)],
     root: Annotated[Path, typer.Argument(help="Its folder.", show_default=False)],
-    category: Annotated[str, typer.Option(help="Photographs of this category.")] = "horse",
+    category: Annotated[str, typer.Option(help="Images of this category.")] = "horse",
     split: Annotated[str, typer.Option(help="Split to evaluate on.")] = "val",
     model: Models = None,
     views: Views = SURFACE.decorate.views,
     looks: Looks = SURFACE.decorate.looks,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only this many photographs, the first.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only this many images, the first.")] = None,
     settings: Set = None,
     size: InputSize = None,
     out: Out = None,
@@ -96,7 +96,7 @@ def surface(
     dtype: Dtype = "float32",
     as_json: Json = False,
 ) -> None:
-    """Keypoints of photographs on a rendered mesh: how far along it they land, and on which side.
+    """Keypoints of images on a rendered mesh: how far along it they land, and on which side.
 
     Example: [bold]geco evaluate surface horse.glb animalpose data/Animal-Pose --category horse --set crop=square[/]
     """

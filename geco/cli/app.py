@@ -8,7 +8,7 @@ from geco.cli import _options as options
 from geco.cli._terminal import notes
 from geco.demo.settings import AppSettings
 
-PANEL = "Photographs"
+PANEL = "Images"
 DEFAULTS = AppSettings()
 
 
@@ -29,9 +29,9 @@ def serve_page(
     ] = DEFAULTS.share,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
     megabytes: Annotated[float, typer.Option(help="Largest file that can be uploaded.")] = DEFAULTS.megabytes,
-    megapixels: Annotated[float, typer.Option(help="Largest photograph.")] = DEFAULTS.megapixels,
+    megapixels: Annotated[float, typer.Option(help="Largest image.")] = DEFAULTS.megapixels,
     minutes: Annotated[
-        float, typer.Option(help="Without a click, after which a visitor's photographs are deleted.")
+        float, typer.Option(help="Without a click, after which a visitor's images are deleted.")
     ] = DEFAULTS.minutes,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, load the model, and stop.")] = False,
     model: options.Model = None,
@@ -41,9 +41,9 @@ def serve_page(
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
 ) -> None:
-    """Open a page to click on: points of one photograph found in others, parts, features, models side by side.
+    """Open a page to click on: points of one image found in others, parts, features, models side by side.
 
-    It is served to this machine only, needs no internet, and keeps photographs in memory until the page is closed.
+    It is served to this machine only, needs no internet, and keeps images in memory until the page is closed.
     Ctrl-C ends it. Needs the extra demo ([b]pip install 'geco-features[demo]'[/b]).
 
     Examples: [b]geco app[/b] · [b]geco app --port 8000 --no-browser[/b] · [b]geco app -m focus-small[/b]

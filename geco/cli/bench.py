@@ -53,7 +53,7 @@ def bench(
 ) -> None:
     """Time a model: median and spread of a call, images per second, memory, parameters.
 
-    Inputs are random and already on the device: reading and resizing photographs is not part of it, unless
+    Inputs are random and already on the device: reading and resizing images is not part of it, unless
     --end-to-end is given. Sizes are rounded to what the backbone takes.
 
     Example: [bold]geco bench --model focus-small --batches 1,8 --sizes 224,518 --dtypes float32,bfloat16[/]
@@ -136,14 +136,17 @@ def _variants(name: str | None) -> "tuple[Geco | Exported, dict[str, Any]]":
 
     from geco import export
     from geco.evaluation import runtime
-    from geco.models import Geco, default_model
+    from geco.models import Geco, adapter_config, default_model, find_adapter
 
     if export.is_exported(name):
         exported = export.load(str(name))
         return exported, {exported.name: exported}
-    model = Geco.from_pretrained(name or default_model(), device="cpu")
-    if model.config.lora is None:
-        return model, {model.name: model}
+    name = name or default_model()
+    folder = find_adapter(name)
+    if folder is None or adapter_config(folder).lora is None:
+        whole = Geco.for_inference(name, device="cpu")
+        return whole, {whole.name: whole}
+    model = Geco.from_pretrained(name, device="cpu")
     bare = Geco.from_pretrained(model.config.backbone, device="cpu", **model.config.options)
     merged = deepcopy(model).merge()
     return model, {bare.name: bare, f"{model.name} unmerged": model, f"{model.name}{runtime.MERGED}": merged}

@@ -150,7 +150,7 @@ def _print(
 
     console = results()
     totals = Table(
-        "split", "photographs", "instances", "with mask", "keypoints", "outside", "pairs", title=dataset_format.name
+        "split", "images", "instances", "with mask", "keypoints", "outside", "pairs", title=dataset_format.name
     )
     cases = Table("split", "queries", "11", "10", "1x", "01", "00", title="cases of the queries, %")
     for count in counts:
@@ -199,7 +199,7 @@ def _imbalance(counts: "Sequence[audit.SplitCount]") -> str:
 def _by_category(dataset_format: "DatasetFormat", counts: "Sequence[audit.SplitCount]") -> Any:
     from rich.table import Table
 
-    table = Table("split", "category", "photographs", "keypoints", "pairs", "published pairs")
+    table = Table("split", "category", "images", "keypoints", "pairs", "published pairs")
     for count in counts:
         published = dataset_format.published_pairs.get(count.split, {})
         for category, photographs in sorted(count.photographs_of.items()):

@@ -11,6 +11,7 @@ from geco.cli._fewshot_reports import fewshot
 from geco.cli._options import Device, Dtype, Force, Resize, load_model
 from geco.cli._pose_reports import pose, surface
 from geco.cli._progress import progress_bars
+from geco.cli._search_reports import search
 from geco.errors import InputError
 from geco.evaluation.settings import PROTOCOLS, KeypointSettings, PartsProtocol, protocols_named
 
@@ -55,12 +56,13 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(help="Evaluate features: keypoint transfer, parts, poses.", no_args_is_help=True)
+    group = typer.Typer(help="Evaluate features: keypoint transfer, parts, poses, search.", no_args_is_help=True)
     group.command("keypoints")(keypoints)
     group.command("parts")(parts)
     group.command("fewshot")(fewshot)
     group.command("pose")(pose)
     group.command("surface")(surface)
+    group.command("search")(search)
     app.add_typer(group, name="evaluate", rich_help_panel=PANEL)
 
 

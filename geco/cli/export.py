@@ -41,13 +41,13 @@ def export_model(
         list[Path] | None,
         typer.Option(
             "--images",
-            help="Photographs, or a folder of them, to check and calibrate with; may be given several times.",
+            help="Images, or a folder of them, to check and calibrate with; may be given several times.",
             show_default="those that ship with gradio",
         ),
     ] = None,
     check: Annotated[
         str | None,
-        typer.Option(help="Dataset that measures what --int8 loses: name=ROOT.", show_default="warped photographs"),
+        typer.Option(help="Dataset that measures what --int8 loses: name=ROOT.", show_default="warped images"),
     ] = None,
     split: Annotated[str | None, typer.Option(help="Split of that dataset.", show_default=SPLIT)] = None,
     limit: Annotated[
@@ -59,10 +59,10 @@ def export_model(
 ) -> None:
     """Write a model as a file that ONNX Runtime, OpenVINO and others run: adapter merged, its facts inside.
 
-    It takes normalised images and returns feature maps. It is compared with torch on real photographs, and not written
+    It takes normalised images and returns feature maps. It is compared with torch on real images, and not written
     if a feature differs by more than 0.001, or if --int8 loses more than one point of PCK.
 
-    Example: [b]geco export -o geco-s.onnx[/b], then [b]geco transfer lion.jpg cheetah.jpg -p 107,66 -m geco-s.onnx[/b]
+    Example: [b]geco export -o geco-s.onnx[/b], then [b]geco transfer lion.jpg cheetah.jpg -p 103,65 -m geco-s.onnx[/b]
 
     Example: [b]geco export -m runs/animals -o animals.xml --int8 --images photos[/b]
     """
@@ -94,7 +94,7 @@ def export_model(
 
 
 def _photographs(given: list[Path] | None) -> list[Path]:
-    """The files that are named, those of folders included; else the photographs of the gallery."""
+    """The files that are named, those of folders included; else the images of the gallery."""
     if given is None:
         from geco.demo import gallery
 
@@ -102,14 +102,14 @@ def _photographs(given: list[Path] | None) -> list[Path]:
             return list(gallery.find_photographs().values())
         except MissingFileError:
             raise MissingFileError(
-                "an exported model is checked on photographs: give some with --images, or pip install --no-deps gradio"
+                "an exported model is checked on images: give some with --images, or pip install --no-deps gradio"
             ) from None
     files: list[Path] = []
     for place in given:
         inside = sorted(place.iterdir()) if place.is_dir() else [place]
         inside = inside if not place.is_dir() else [path for path in inside if path.suffix.lower() in PHOTOGRAPHS]
         if not inside:
-            raise InputError(f"{place} holds no photographs ({', '.join(PHOTOGRAPHS)})")
+            raise InputError(f"{place} holds no images ({', '.join(PHOTOGRAPHS)})")
         files += inside
     step = max(1, len(files) // MOST_PHOTOGRAPHS)
     return files[::step][:MOST_PHOTOGRAPHS]

@@ -1,4 +1,4 @@
-"""`geco features`: one photograph → its feature map on disk."""
+"""`geco features`: one image → its feature map on disk."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +10,7 @@ from geco.cli import _outputs
 from geco.cli._outputs import FEATURES
 from geco.cli._terminal import notes
 
-PANEL = "Photographs"
+PANEL = "Images"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -32,7 +32,7 @@ def write_features(
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
 ) -> None:
-    """Write the dense features of a photograph as safetensors: `features` (channels, rows, columns).
+    """Write the dense features of an image as safetensors: `features` (channels, rows, columns).
 
     Example: [b]geco features lion.jpg -o lion.safetensors[/b]
     """

@@ -1,4 +1,4 @@
-"""`geco match`, `geco heatmap`: two photographs → matches and a picture."""
+"""`geco match`, `geco heatmap`: two images → matches and a picture."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Picture = UInt8[Tensor, "3 h w"]
 
-PANEL = "Photographs"
+PANEL = "Images"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -36,7 +36,7 @@ def match(
         bool,
         typer.Option(
             "--foreground",
-            help="Leave the background out: what is not on a mask or, without one, not common to both photographs.",
+            help="Leave the background out: what is not on a mask or, without one, not common to both images.",
         ),
     ] = False,
     source_box: _photographs.SourceBox = None,
@@ -56,7 +56,7 @@ def match(
     as_json: _matches.AsJson = False,
     as_csv: _matches.AsCsv = False,
 ) -> None:
-    """Match two photographs: patches that are each other's most similar one.
+    """Match two images: patches that are each other's most similar one.
 
     With masks, only patches of the two objects.
 
@@ -103,7 +103,7 @@ def heatmap(
 ) -> None:
     """Show how similar every pixel of the target is to one point of the source.
 
-    Example: [b]geco heatmap lion.jpg cheetah.jpg --point 107,66[/b]
+    Example: [b]geco heatmap lion.jpg cheetah.jpg --point 103,65[/b]
     """
     from geco import api, viz
 

@@ -37,7 +37,7 @@ def pack(
     ] = None,
     photographs: Annotated[
         list[Path] | None,
-        typer.Option("--images", help="Photographs to compare features on; several times.", show_default="generated"),
+        typer.Option("--images", help="Images to compare features on; several times.", show_default="generated"),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
 ) -> None:

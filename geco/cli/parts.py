@@ -1,4 +1,4 @@
-"""`geco parts`: label the parts of new photographs from a few labelled ones."""
+"""`geco parts`: label the parts of new images from a few labelled ones."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +10,7 @@ from geco.cli._options import Device, Dtype, Force, InputSize, Layer, Model, loa
 from geco.cli._progress import progress_bars
 from geco.errors import InputError
 
-PANEL = "Photographs"
+PANEL = "Images"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -20,11 +20,11 @@ def add_to(app: typer.Typer) -> None:
 
 def parts(
     pictures: Annotated[
-        list[Path], typer.Argument(help="Labelled photos, then the photos to label.", show_default=False)
+        list[Path], typer.Argument(help="Labelled images, then the images to label.", show_default=False)
     ],
     labels: Annotated[
         list[Path],
-        typer.Option(help="Label image of each labelled photo, in order: 0 is background, i is part i."),
+        typer.Option(help="Label image of each labelled image, in order: 0 is background, i is part i."),
     ],
     names: Annotated[str | None, typer.Option(help="Names of parts 1, 2, …: head,body,tail.")] = None,
     out: Annotated[Path, _outputs.option("Folder of the part maps.")] = Path("parts"),
@@ -35,15 +35,12 @@ def parts(
     device: Device = "auto",
     dtype: Dtype = "float32",
 ) -> None:
-    """Carry part labels from a few photos to new ones (nearest median feature); writes label images and pictures.
+    """Carry part labels from a few images to new ones (nearest median feature); writes label images and pictures.
 
     A label image has the photo's size and one channel (grey or palette).
 
     Example: [bold]geco parts lion.jpg --labels lion-parts.png cheetah.jpg tiger.jpg --names head,body,legs,tail[/]
     """
-    import numpy as np
-    from PIL import Image as Pillow
-
     from geco import api, images, propagation, viz
     from geco.system import files
 
@@ -61,13 +58,12 @@ def parts(
         propagation.read_labels(path, images.size_of(photo)) for path, photo in zip(labels, known, strict=True)
     ]
     highest = max(int(part_map.max()) for part_map in known_maps)
-    depth = np.uint8 if highest < 256 else np.uint16
     part_names = _names(names, highest)
     encoder = load_model(model, layer=layer, size=size, force=force, device=device, dtype=dtype)
     new_maps = api.label(zip(known, known_maps, strict=True), new, model=encoder)
     with progress_bars() as progress:
         for done, (photo, part_map, path) in enumerate(zip(new, new_maps, label_files, strict=True), 1):
-            image = Pillow.fromarray(part_map.numpy().astype(depth))
+            image = viz.palette_image(part_map)
             files.replace(path, lambda draft, image=image: image.save(draft, format="PNG"))
             figure = viz.part_map(images.read(photo), part_map, part_names, title=photo.name)
             viz.save(figure, path.with_name(path.name.replace("-parts.png", "-picture.png")))

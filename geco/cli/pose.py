@@ -1,4 +1,4 @@
-"""`geco decorate` and `geco pose`: features on a mesh, and from where a photograph was taken."""
+"""`geco decorate` and `geco pose`: features on a mesh, and from where an image was taken."""
 
 import json
 import sys
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from geco.models import Extractor
     from geco.pose import Decoration, Mesh, Pose
 
-PANEL = "Photographs"
+PANEL = "Images"
 
 VIEWS, SOLVING = DecorateSettings(), PoseSettings()
 MeshFile = Annotated[Path, typer.Argument(help="Mesh (glb, gltf, obj, ply, off).", show_default=False)]
 Views = Annotated[int, typer.Option(min=1, help="Rendered views the features come from.")]
-Vertices = Annotated[int, typer.Option(min=4, help="A coarser mesh is subdivided to so many.")]
+Vertices = Annotated[int, typer.Option(min=4, help="A coarser mesh is subdivided to this many vertices.")]
 Up = Annotated[Literal["x", "y", "z", "-x", "-y", "-z"], typer.Option(help="Axis of the mesh that points to the sky.")]
 
 
@@ -37,9 +37,9 @@ def decorate(
     output: Annotated[Path, _outputs.option("File to write (safetensors).")] = Path("mesh.safetensors"),
     photographs: Annotated[
         Path | None,
-        typer.Option(help="Posed photographs instead of rendered views: COLMAP text model, transforms.json."),
+        typer.Option(help="Posed images instead of rendered views: COLMAP text model, transforms.json."),
     ] = None,
-    images: Annotated[Path | None, typer.Option(help="Folder of those photographs' files.")] = None,
+    images: Annotated[Path | None, typer.Option(help="Folder of those images' files.")] = None,
     views: Views = VIEWS.views,
     vertices: Vertices = VIEWS.vertices,
     up: Up = VIEWS.up,
@@ -90,7 +90,7 @@ def pose(
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
 ) -> None:
-    """From where a photograph was taken, given a mesh of such an animal: R, t, f as JSON, and a picture.
+    """Estimate the camera pose of an image from a mesh of such an animal: R, t, f as JSON, and a picture.
 
     The mesh is decorated once and kept in the cache. Exit code 1: no pose found.
 
@@ -106,7 +106,7 @@ def pose(
     picture = images.read(photograph)
     shown = images.read_mask(MaskFile(mask)) if mask else None
     if shown is not None and shown.shape != picture.shape[-2:]:
-        raise InputError(f"{mask} is {tuple(shown.shape)}, its photograph {tuple(picture.shape[-2:])} (height, width)")
+        raise InputError(f"{mask} is {tuple(shown.shape)}, its image {tuple(picture.shape[-2:])} (height, width)")
     settings = PoseSettings(pnp=PnpSettings(engine=engine), confidence=confidence)
     decorated = room.read_decoration(mesh) if mesh.suffix.lower() == ".safetensors" else None
     loaded = room.load_mesh(mesh) if decorated is None else None

@@ -17,7 +17,7 @@ from geco.propagation.settings import KeypointSettings
 if TYPE_CHECKING:
     from geco.propagation import Boxes, Journal, LabelledImage, LabelSet, Propagator
 
-PANEL = "Photographs"
+PANEL = "Images"
 DEFAULTS = KeypointSettings()
 SHOWN_FAILURES = 5
 

@@ -1,4 +1,4 @@
-"""`geco transfer`: points of one photograph, found in others."""
+"""`geco transfer`: points of one image, found in others."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from geco.propagation import LabelledImage
     from geco.types import Matches
 
-PANEL = "Photographs"
+PANEL = "Images"
 
 DEFAULTS = MatchSettings()
 PICTURE, LABELS = "transfer.png", "points.csv"
@@ -71,15 +71,15 @@ def transfer(
     as_json: _matches.AsJson = False,
     as_csv: _matches.AsCsv = False,
 ) -> None:
-    """Carry points of one photograph to others; says which of them are not visible there.
+    """Carry points of one image to others; says which of them are not visible there.
 
     Several targets share one start and one source; one that cannot be read is named at the end, the others stay.
 
-    Example: [b]geco transfer lion.jpg cheetah.jpg -p 107,66 -p 133,66 --json[/b]
+    Example: [b]geco transfer lion.jpg cheetah.jpg -p 103,65 -p 133,65 --json[/b]
 
     Example: [b]geco transfer lion.jpg photos/ --points-file eyes.csv -o found.csv[/b]
 
-    Example: [b]geco transfer lion.jpg herd.jpg -p 107,66 --box 40,20,220,230 --target-box 310,80,420,200[/b]
+    Example: [b]geco transfer lion.jpg herd.jpg -p 103,65 --box 40,20,220,230 --target-box 310,80,420,200[/b]
     """
     from geco import api, images
     from geco.matching import Region

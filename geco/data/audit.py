@@ -75,7 +75,7 @@ def count_split(
 
 
 class _Audit:
-    """Adds datasets to a count, looking at every instance and photograph once."""
+    """Adds datasets to a count, looking at every instance and image once."""
 
     def __init__(self, decode: bool, progress: Progress, what: str) -> None:
         self._decode, self._progress, self._what = decode, progress, what

@@ -26,6 +26,7 @@ MATLAB_CENTRE = -0.5  # the same where pixels are counted from 1
 FARTHEST = 1e9  # pixels: what is farther away is no coordinate, and would be infinite in 32 bits
 LONGEST_SIDE = 100_000  # pixels of an image that an annotation describes
 
+# The 20 categories of PASCAL VOC, in their official order.
 VOC_CLASSES = (
     "aeroplane",
     "bicycle",

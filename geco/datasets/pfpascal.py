@@ -56,10 +56,10 @@ def load(
     spare_benchmarks: bool = True,
     faults: list[str] | None = None,
 ) -> Pairs:
-    """Pairs in the order of the csv file; one photograph has the same name in all its pairs.
+    """Pairs in the order of the csv file; one image has the same name in all its pairs.
 
     `masks`: a folder of VOC class masks, `<image>.png`. `spare_benchmarks`: the training split leaves out pairs
-    with a photograph that a validation or test list has, of this or another dataset (`data.benchmark_lists`).
+    with an image that a validation or test list has, of this or another dataset (`data.benchmark_lists`).
     `faults`: collects what is wrong and leaves those pairs out, instead of raising.
     """
     root = Path(root)

@@ -75,7 +75,7 @@ def load(
     """Pairs in the order of the layout file.
 
     `masks`: a folder of VOC class masks, `<image>.png` or `<category>/<image>.png`; without it
-    root/Segmentation, if there is one. `spare_benchmarks`: the training split leaves out pairs with a photograph
+    root/Segmentation, if there is one. `spare_benchmarks`: the training split leaves out pairs with an image
     that a validation or test list has, of this or another dataset (`data.benchmark_lists`). `faults`: collects
     what is wrong and leaves those pairs out, instead of raising.
     """

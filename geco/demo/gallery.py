@@ -1,7 +1,6 @@
 """The gallery: a tour in pictures on four animal photographs, as PNGs and one self-contained page."""
 
 import html
-import importlib.util
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,20 +13,13 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from geco import api, images, viz
-from geco.errors import MissingFileError
+from geco.demo.examples import find_photographs
 from geco.matching.settings import MatchSettings
 from geco.models import Extractor
 from geco.system import Progress, files, silent
 from geco.types import FeatureMap
 
 Point = tuple[float, float]
-# They ship in the wheel of gradio, which is looked up but never imported.
-PHOTOGRAPHS = {
-    "cheetah": "media_assets/images/cheetah1.jpg",
-    "cub": "test_data/cheetah2.jpg",
-    "lion": "media_assets/images/lion.jpg",
-    "runner": "media_assets/images/cheetah.jpg",
-}
 # Left and right are the animal's own; pixels of the 256 × 256 photograph of the cheetah.
 FACE: dict[str, Point] = {
     "right eye": (89, 92),
@@ -83,22 +75,6 @@ def draw(
             viz.save(exhibit.draw(), folder / exhibit.file)
         progress("pictures", number, len(exhibits))
     return files.replace_text(folder / "index.html", _page(tour, exhibits, folder, times))
-
-
-def find_photographs() -> dict[str, Path]:
-    """The photographs in the installed gradio."""
-    spec = importlib.util.find_spec("gradio")
-    if spec is None or not spec.submodule_search_locations:
-        raise MissingFileError(
-            "the gallery draws on photographs that ship with gradio, which is not installed; "
-            "pip install --no-deps gradio, or try geco match on two photographs of your own"
-        )
-    folder = Path(spec.submodule_search_locations[0])
-    paths = {name: folder / file for name, file in PHOTOGRAPHS.items()}
-    missing = [str(path) for path in paths.values() if not path.is_file()]
-    if missing:
-        raise MissingFileError(f"this version of gradio has no {missing[0]}; pip install --no-deps gradio==6.31.0")
-    return paths
 
 
 class Tour:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from geco.system import lazy
 
 if TYPE_CHECKING:
-    from geco.evaluation import fewshot, frames, keypoints, parts, pose, published, runtime, surface, table
+    from geco.evaluation import fewshot, frames, keypoints, parts, pose, published, runtime, search, surface, table
     from geco.evaluation.measures import Estimate, Measure
     from geco.evaluation.rendering import rich_table, save_report
     from geco.evaluation.report import Curve, Report, Table, load_report, report_json, side_by_side

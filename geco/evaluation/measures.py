@@ -29,7 +29,7 @@ class Measure:
     value: float
     protocol: str = ""
     radius: float | None = None  # share of the image's or box's longer side within which a prediction is a hit
-    case: str = ""  # which of several things were measured, of a timing the model
+    case: str = ""  # which of several subjects was measured, of a timing the model
     low: float = math.nan
     high: float = math.nan
     unit: Unit = "share"

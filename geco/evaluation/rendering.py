@@ -18,6 +18,7 @@ from rich.table import Table as RichTable
 
 from geco import viz
 from geco.errors import GecoError
+from geco.evaluation import glossary
 from geco.evaluation.measures import Estimate
 from geco.evaluation.report import Cell, Report, Table, plain, report_json
 from geco.system import documents, files
@@ -137,7 +138,10 @@ def report_page(report: Report, figures: Sequence[str]) -> str:
 
 def _html_table(table: Table) -> str:
     rows = [[cell_text(cell, table.digits) for cell in row] for row in table.rows]
-    note = f'<p class="note">{viz.escape(table.note)}</p>'
+    note = f'<p class="note">{viz.escape(table.note)}</p>' if table.note else ""
+    named = (*table.columns, *(row[0] for row in table.rows if isinstance(row[0], str)))
+    meanings = [f"<b>{viz.escape(name)}</b>: {viz.escape(meaning)}" for name, meaning in glossary.explained(named)]
+    note += f'<p class="note">{"<br>".join(meanings)}</p>' if meanings else ""
     content = viz.html_table(table.columns, rows, quoted=table.quoted, prose=_prose(table))
     return f"<h2>{viz.escape(table.title)}</h2>{content}{note}"
 

@@ -10,11 +10,13 @@ from geco.matching.settings import MatchSettings
 from geco.pose.settings import DecorateSettings, PoseSettings
 from geco.propagation.settings import CentroidSettings
 from geco.propagation.settings import KeypointSettings as LabelSettings
+from geco.search.settings import IndexSettings, SearchSettings
 from geco.system import strict
 
 AS_PUBLISHED = MatchSettings()
 RENDERED = DecorateSettings()
 AS_PROPAGATED = LabelSettings()
+AS_INDEXED, AS_SEARCHED = IndexSettings(), SearchSettings()
 EVERY_IMAGE = PoseSettings(confidence=0.0, matches=4)  # the unsure ones count as well
 LARGEST_RADIUS = 10  # times the longer side; beyond 1.5 everything is a hit
 LARGEST_BATCH = 100_000  # images
@@ -114,7 +116,7 @@ class KeypointSettings:
 class PartsProtocol(CentroidSettings):
     """How parts are labelled, from which images, and what is counted; the defaults are the paper's."""
 
-    train_images: int | None = None  # at most so many per category (the authors' code: 100)
+    train_images: int | None = None  # at most this many per category (the authors' code: 100)
     background: bool = True  # given by the true mask; counts as a row of its own
     batch_size: int = 8
 
@@ -141,11 +143,11 @@ class PoseProtocol:
 
 @dataclass(frozen=True)
 class SurfaceProtocol:
-    """Keypoints of photographs matched with a mesh decorated from rendered views."""
+    """Keypoints of images matched with a mesh decorated from rendered views."""
 
     decorate: DecorateSettings = RENDERED
     radius: float = 0.1  # of the diagonal: a keypoint that lands within is near
-    resamples: int = 1000  # of the bootstrap over photographs
+    resamples: int = 1000  # of the bootstrap over images
     seed: int = 0
 
 
@@ -186,6 +188,30 @@ class FewShotProtocol:
     def alpha(self) -> float:
         """Share of an image's longer side within which a point is right."""
         return self.labels.radius
+
+
+@dataclass(frozen=True)
+class SearchProtocol:
+    """Annotated keypoints of held-out photographs searched for among all others."""
+
+    questions: int = 20  # of a category
+    count: int = 10  # answers that are looked at: recall@10, precision@10
+    alpha: float = 0.1  # share of the longer side of an object's box within which an answer is at a keypoint
+    index: IndexSettings = AS_INDEXED
+    search: SearchSettings = AS_SEARCHED
+    timed: int = 3  # questions whose brute force is timed, one at a time
+    resamples: int = 1000  # of the bootstrap over questions
+    confidence: float = 0.95
+    seed: int = 0  # of the questions and the bootstrap
+
+    def __post_init__(self) -> None:
+        strict.check(self)
+        strict.within(self, "questions", "count", "timed", "resamples", least=1)
+        strict.within(self, "questions", "count", "timed", most=LARGEST_BATCH)
+        strict.within(self, "resamples", most=MOST_RESAMPLES)
+        strict.within(self, "alpha", above=0, most=LARGEST_RADIUS)
+        strict.within(self, "confidence", above=0, below=1)
+        strict.within(self, "seed", least=0)
 
 
 class Conditions(NamedTuple):

@@ -1,4 +1,4 @@
-"""Keypoints of photographs on a mesh: where each lands, how far that is along the mesh, and on which side."""
+"""Keypoints of images on a mesh: where each lands, how far that is along the mesh, and on which side."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -42,9 +42,7 @@ def photographs(dataset: PairDataset, category: str) -> list[tuple[View, Skeleto
             for view in (pair.source, pair.target):
                 views.setdefault(f"{view.identity} {view.points.xy.sum():.2f}", (view, pair.table))
     if not views:
-        raise InputError(
-            f"there are no photographs of {category!r}; it has: {', '.join(sorted(set(dataset.categories)))}"
-        )
+        raise InputError(f"there are no images of {category!r}; it has: {', '.join(sorted(set(dataset.categories)))}")
     return list(views.values())
 
 
@@ -90,7 +88,7 @@ def add(
     sided: Bool[np.ndarray, "k"],
     radius: float,
 ) -> None:
-    """Add keypoints of one photograph."""
+    """Add keypoints of one image."""
     tensors = (torch.from_numpy(np.ascontiguousarray(column)) for column in (distance, confused, sided))
     far, wrong, with_twin = tensors
     errors.update(far, radius=radius, confused=wrong, sided=with_twin)
@@ -139,7 +137,7 @@ def _report(
         tables=(
             Table(
                 "surface",
-                f"Keypoints of {photographs} photographs on the mesh",
+                f"Keypoints of {photographs} images on the mesh",
                 ("keypoint", *COLUMNS),
                 tuple(rows),
                 note=f"d_geo: mean distance along the mesh in shares of its diagonal (a random vertex: {chance:.2f}); "

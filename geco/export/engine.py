@@ -180,7 +180,7 @@ def converted(model: Geco, engine: str, *, folder: Path) -> Exported:
     ending = next(ending for ending, name in ENDINGS.items() if name == engine)
     path = folder / f"{Path(model.name).stem}-{model.fingerprint()}-{__version__}{ending}"
     if not path.is_file():
-        generator = torch.Generator().manual_seed(0)  # no photograph need be there to see whether it is the same
+        generator = torch.Generator().manual_seed(0)  # no image need be there to see whether it is the same
         noise = torch.randint(0, 256, (3, 12, 16), dtype=torch.uint8, generator=generator)
         write(model, path, [noise], ExportSettings())
     encoder = load(path, engine=engine)

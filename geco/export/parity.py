@@ -1,4 +1,4 @@
-"""Parity: how far an exported file is from the model that it was made of, on real photographs at several sizes."""
+"""Parity: how far an exported file is from the model that it was made of, on real images at several sizes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from geco.export.settings import LEAST_COSINE, MOST_DIFFERENCE, Precision
 from geco.models import Geco
 from geco.types import Size
 
-MOST = 8  # photographs that are compared
+MOST = 8  # images that are compared
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ def compare(
     *,
     dynamic: bool,
 ) -> Parity:
-    """The model and `run` on the same prepared photographs: one by one at the model's size, and together at others."""
+    """The model and `run` on the same prepared images: one by one at the model's size, and together at others."""
     if not pictures:
-        raise InputError("no photographs to compare features on; give some")
+        raise InputError("no images to compare features on; give some")
     pictures = pictures[:MOST]
     side, step = model.input_size, model.stride
     own = [_prepared(model, [picture], (side, side)) for picture in pictures]
@@ -72,7 +72,7 @@ def _prepared(model: Geco, pictures: Sequence[Tensor], size: Size) -> Any:
 
 
 def check(parity: Parity, precision: Precision, *, name: str) -> None:
-    """Refuse a file that is further from its model than its precision explains; int8 is judged by what it finds."""
+    """Refuse a file that is further from its model than its precision explains; int8 is evaluated by what it finds."""
     if precision == "float32" and not parity.difference <= MOST_DIFFERENCE:
         raise InputError(
             f"{name} was not written: its features differ from torch's by {parity.difference:.2g}, "

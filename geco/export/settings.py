@@ -30,10 +30,10 @@ class ExportSettings:
 
 @dataclass(frozen=True)
 class WarpSettings:
-    """Photographs bent in a known way, to see what a quantised model has lost."""
+    """Images bent in a known way, to see what a quantised model has lost."""
 
     photographs: int = 20  # at most, spread evenly over those that are given
-    warps: int = 4  # of each photograph
+    warps: int = 4  # of each image
     points: int = 10  # along each side, as far as they are visible in both
     side: int = 320  # pixels of the longer side
     rotation: float = 45.0  # degrees at most, to either side

@@ -1,4 +1,4 @@
-"""Photographs bent in a known way: where every point goes is known exactly, without anybody's annotations."""
+"""Images bent in a known way: where every point goes is known exactly, without anybody's annotations."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ USUAL = WarpSettings()
 
 @dataclass(frozen=True)
 class WarpedPair:
-    """A photograph, what it looks like from elsewhere, and points of the one with their places in the other."""
+    """An image, what it looks like from elsewhere, and points of the one with their places in the other."""
 
     source: UInt8[Tensor, "3 h w"]
     target: UInt8[Tensor, "3 h w"]
@@ -27,7 +27,7 @@ class WarpedPair:
 
 
 def warped_pairs(pictures: Sequence[UInt8[Tensor, "3 _ _"]], settings: WarpSettings = USUAL) -> list[WarpedPair]:
-    """Photographs with several of their warps each (rotated, in perspective, in another light)."""
+    """Images with several of their warps each (rotated, in perspective, in another light)."""
     generator = torch.Generator().manual_seed(settings.seed)
     step = max(1, len(pictures) // settings.photographs)
     small = [_reduced(picture, settings.side) for picture in pictures[::step][: settings.photographs]]
@@ -45,7 +45,7 @@ def share_found(encoder: Encoder, pairs: Sequence[WarpedPair], settings: WarpSet
         errors.append((matches.target - pair.places).norm(dim=-1) / max(pair.target.shape[-2:]))
     error = torch.cat(errors) if errors else torch.zeros(0)
     if not len(error):
-        raise InputError("the photographs leave no points to find; give others, or more")
+        raise InputError("the images leave no points to find; give others, or more")
     return {f"PCK@{radius:g}": 100 * float((error <= radius).float().mean()) for radius in settings.radii}
 
 
@@ -58,7 +58,7 @@ def _reduced(picture: UInt8[Tensor, "3 h w"], side: int) -> UInt8[Tensor, "3 h2 
 
 def _warped(picture: UInt8[Tensor, "3 h w"], settings: WarpSettings, generator: torch.Generator) -> WarpedPair:
     size = (picture.shape[-2], picture.shape[-1])
-    homography = _homography(size, settings, generator)  # from the warped image to the photograph
+    homography = _homography(size, settings, generator)  # from the warped image to the image
     everywhere = geometry.pixel_centres(torch.arange(size[0] * size[1]), width=size[1])
     seen = geometry.sample(picture.float(), _moved(everywhere, homography), size=size)  # (pixels, 3)
     light, contrast = (1 + 0.3 * (torch.rand(2, generator=generator) - 0.5)).tolist()

@@ -67,8 +67,8 @@ def write(
 ) -> Outcome:
     """Write the model as .onnx or .xml and say how far the file is from it; one that is too far is not written.
 
-    The two are compared on these photographs. int8 also takes its ranges from them, and is measured by `quality`, in %
-    by name: PCK on annotated pairs, say; on warps of the same photographs unless given.
+    The two are compared on these images. int8 also takes its ranges from them, and is measured by `quality`, in %
+    by name: PCK on annotated pairs, say; on warps of the same images unless given.
     """
     path = Path(path)
     check_exportable(model, path, settings)

@@ -9,9 +9,11 @@ from pathlib import Path
 
 from geco import images
 from geco.errors import FileError, InputError
+from geco.extraction import manifest
 from geco.extraction.files import read_features, write_features
+from geco.extraction.folder import FeatureFolder
 from geco.system import Progress, files, silent
-from geco.types import Encoder, FeatureMap, View
+from geco.types import Encoder, FeatureMap, Size, View, Window
 
 
 class FeatureStore:
@@ -19,8 +21,9 @@ class FeatureStore:
 
     With a `folder` every map is written there when it is made, and the next run reads it: a subfolder is keyed by the
     encoder's fingerprint, each file by the content of the image (`content_key`), so that datasets that share a
-    photograph share its map; `lasting` restricts what is written to the maps of these keys. Without a folder, a
-    temporary one takes what memory cannot hold. Use it in a `with` statement.
+    photograph share its map; `lasting` restricts what is written to the maps of these keys. If the folder is one that
+    `geco extract` wrote, maps of whole images are read from its shards, in half precision, before any is encoded.
+    Without a folder, a temporary one takes what memory cannot hold. Use it in a `with` statement.
     """
 
     def __init__(
@@ -39,6 +42,7 @@ class FeatureStore:
         self._held: OrderedDict[str, tuple[View, FeatureMap]] = OrderedDict()  # least recently used first
         self._bytes = 0
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._extracted = None if folder is None else _extracted(folder, encoder)
         if folder is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="geco-features-")
             self._folder = Path(self._temporary.name)
@@ -66,7 +70,10 @@ class FeatureStore:
 
     def has(self, view: View) -> bool:
         """Whether the view's map is available without encoding."""
-        return content_key(view) in self._held or self._file(view).exists()
+        key = content_key(view)
+        return (
+            key in self._held or (self._extracted is not None and key in self._extracted) or self._file(view).exists()
+        )
 
     def get(self, view: View) -> FeatureMap:
         """The map of a view, on the encoder's device, encoded now if need be."""
@@ -79,6 +86,8 @@ class FeatureStore:
         return FeatureMap(features.values.to(self.encoder.device), features.size)
 
     def _read(self, view: View) -> FeatureMap:
+        if self._extracted is not None and (key := content_key(view)) in self._extracted:
+            return self._extracted[key]
         path = self._file(view)
         try:
             features = read_features(path)
@@ -122,18 +131,52 @@ class FeatureStore:
         return self._folder / f"{content_key(view)}.safetensors"
 
 
+class _Extracted:
+    """The maps of a folder of features by the content of their images."""
+
+    def __init__(self, features: FeatureFolder) -> None:
+        self._features = features
+        self._names = {
+            _key(record.size, None, record.sha256.encode()): record.source.name for record in features.records()
+        }
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._names
+
+    def __getitem__(self, key: str) -> FeatureMap:
+        return self._features[self._names[key]]
+
+
+def _extracted(folder: Path, encoder: Encoder) -> _Extracted | None:
+    """What `geco extract` wrote to the folder, if it is such a one and of this encoder."""
+    if not manifest.exists(folder):
+        return None
+    features = FeatureFolder(folder, partial=True)
+    if features.fingerprint != encoder.fingerprint():
+        raise InputError(
+            f"{folder} has features of {features.model} ({features.fingerprint}), this model is {encoder.name} "
+            f"({encoder.fingerprint()}); give another cache"
+        )
+    if features.what != "maps" or features.projection is not None:
+        kind = f"--what {features.what}" if features.what != "maps" else f"--pca {features.dim}"
+        raise InputError(f"{folder} was extracted with {kind}; a cache needs whole maps (--what maps, no --pca)")
+    return _Extracted(features)
+
+
+def _key(size: Size, window: Window | None, content: bytes) -> str:
+    """`content` is the hash of a file as text, or pixels."""
+    return hashlib.sha256(repr((size, window)).encode() + content).hexdigest()[:24]
+
+
 def content_key(view: View) -> str:
     """Hash of what decides the view's pixels: the content of its file (or its pixels), its size and its window."""
-    digest = hashlib.sha256(repr((view.size, view.window)).encode())
-    if isinstance(view.image, Path):
-        try:
-            stat = view.image.stat()
-            digest.update(_file_digest(view.image, stat.st_size, stat.st_mtime_ns).encode())
-        except OSError as error:
-            raise FileError(f"{view.image} cannot be read: {error.strerror}; expected an image") from None
-    else:
-        digest.update(view.image.contiguous().numpy().tobytes())
-    return digest.hexdigest()[:24]
+    if not isinstance(view.image, Path):
+        return _key(view.size, view.window, view.image.contiguous().numpy().tobytes())
+    try:
+        stat = view.image.stat()
+        return _key(view.size, view.window, _file_digest(view.image, stat.st_size, stat.st_mtime_ns).encode())
+    except OSError as error:
+        raise FileError(f"{view.image} cannot be read: {error.strerror}; expected an image") from None
 
 
 @lru_cache(maxsize=1 << 17)

@@ -9,7 +9,7 @@ from geco.losses.settings import LossSettings, Name
 from geco.losses.sparse import ContrastiveLoss, SoftArgmaxLoss
 from geco.losses.transport import TransportLoss
 
-# On annotation alone; "distill" needs a teacher as well.
+# Losses by the name that `--set loss.name=…` takes; "distill" needs a teacher besides annotation, so `choose` makes it.
 LOSSES: dict[Name, Callable[[LossSettings], Loss]] = {
     "transport": TransportLoss,
     "contrastive": ContrastiveLoss,

@@ -1,6 +1,6 @@
 """Mask files: one PNG per annotated object, written once, evaluated against the annotation, attached to views.
 
-An instance is an image and a box in it, and so is its file's name: two animals in a photograph have two masks.
+An instance is an image and a box in it, and so is its file's name: two animals in an image have two masks.
 """
 
 import json

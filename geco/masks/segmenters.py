@@ -18,6 +18,7 @@ from geco.images import IMAGENET_MEAN, IMAGENET_STD
 from geco.masks.settings import MaskSettings
 from geco.types import Size, View
 
+# Makes the mask of a view.
 Segmenter = Callable[[View], Bool[Tensor, "h w"]]
 
 

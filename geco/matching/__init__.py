@@ -6,7 +6,7 @@ from geco.system import lazy
 
 if TYPE_CHECKING:
     from geco.matching.encoders import check_single, compares_pairs, paired, suited
-    from geco.matching.foreground import common_foreground
+    from geco.matching.foreground import common_foreground, own_foreground
     from geco.matching.given import Points, as_points
     from geco.matching.patches import mutual, nearest, similarity
     from geco.matching.points import transfer

@@ -20,7 +20,7 @@ def common_foreground(
 
     Each patch has a number: its similarity to the most similar patch of the other image, minus the mean of those to the
     most similar quarter of the patches along its own image's border. Otsu's threshold splits these numbers in two. It
-    takes photographs that show the same kind of object, most of it inside the frame.
+    takes images that show the same kind of object, most of it inside the frame.
     """
     first, second = unbatched(source), unbatched(target)
     shared = similarity(first, second, settings)
@@ -28,6 +28,18 @@ def common_foreground(
     grids = [_foreground(first, shared.amax(1), settings), _foreground(second, shared.amax(0), settings)]
     masks = [geometry.resize_labels(grid, features.size) for grid, features in zip(grids, (first, second), strict=True)]
     return masks[0], masks[1]
+
+
+def own_foreground(features: FeatureMap, settings: MatchSettings = MatchSettings()) -> Bool[Tensor, "h w"]:
+    """Which patches of one image are unlike its border, by its features alone.
+
+    Each patch has a number: the mean similarity to the most similar quarter of the patches along the border. Otsu's
+    threshold splits these numbers in two, and the less similar ones are foreground: at least one patch, all if they do
+    not differ. It takes a photograph whose object is mostly inside the frame; nothing was learned for this.
+    """
+    single = unbatched(features)
+    check_finite(single.values)
+    return _foreground(single, single.values.new_zeros(single.grid[0] * single.grid[1]), settings)
 
 
 def _foreground(features: FeatureMap, shared: Float[Tensor, "n"], settings: MatchSettings) -> Bool[Tensor, "h w"]:

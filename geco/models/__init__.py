@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from geco.models.extractor import Extractor
     from geco.models.geco import Geco
     from geco.models.hub import HubError
+    from geco.models.publishing import push_to_hub
     from geco.models.saving import seal
     from geco.models.shipped import folder_named, packaged, release_name
     from geco.models.untrained import licence_of, why_missing

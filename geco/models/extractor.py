@@ -130,7 +130,7 @@ class Extractor(ABC):
     def _read(self, picture: images.Readable, draft: bool) -> Staged:
         """The image read and staged; called in a thread of its own."""
         image, least = _one_image(picture), self._least_side() if draft else None
-        if least is not None and isinstance(image, str | Path):
+        if least is not None and isinstance(image, str | Path | bytes):
             size = images.size_of(image)
             pixels = images.read_reduced(image, least=(least, least))
         else:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from geco import checks, images
 from geco.backbones import Backbone, FrozenBackbone, PlainBackbone
 from geco.errors import InputError
-from geco.models import adapters, merged, saving, weights
+from geco.models import adapters, merged, publishing, saving, weights
 from geco.models.cards import model_card
 from geco.models.extractor import Extractor, Staged
 from geco.models.settings import ASPECTS, WHOLE, EncoderConfig, LoraSettings
@@ -290,6 +290,10 @@ class Geco(Extractor, nn.Module):
             raise InputError("only a whole model is saved in another precision; merge() the adapter first")
         card = model_card(self.name, self.config, note=self.note, parameters=self.trainable()) if card is None else card
         return saving.write(self.backbone.encoder, Path(folder), config, note=self.note, card=card, precision=precision)
+
+    def push_to_hub(self, repository: str, **options: Any) -> str:
+        """Publish this model on the model hub: `models.push_to_hub`, which takes license=, private= and token=."""
+        return publishing.push_to_hub(self, repository, **options)
 
 
 def _adapter_weights(folder: Path) -> dict[str, Tensor]:

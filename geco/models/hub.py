@@ -37,7 +37,7 @@ def fetch(repository: str, files: list[str], *, optional: list[str] | None = Non
     try:
         return Path(snapshot_download(repository, allow_patterns=[*files, *(optional or [])]))
     except OSError as error:
-        raise HubError(f"{repository} could not be fetched: {_reason(error)}") from None
+        raise HubError(f"{repository} could not be fetched: {reason(error)}") from None
 
 
 @contextmanager
@@ -50,7 +50,7 @@ def offline() -> Iterator[None]:
         _OFFLINE.reset(token)
 
 
-def _reason(error: OSError) -> str:
+def reason(error: OSError) -> str:
     """What the hub's answer means for somebody who wants the files."""
     from huggingface_hub.errors import GatedRepoError
 

@@ -1,4 +1,4 @@
-"""2D–3D: features on a mesh, and the camera pose of one photograph from them (GECO, supplement)."""
+"""2D–3D: features on a mesh, and the camera pose of one image from them (GECO, supplement)."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The pose of one photograph: encode, match with a decorated mesh, solve; and whether there is one at all."""
+"""The pose of one image: encode, match with a decorated mesh, solve; and whether there is one at all."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +23,7 @@ TYPICAL_FOCAL = 1.4  # × longer side: where no pose is found there is no other
 
 @dataclass(frozen=True)
 class Pose:
-    """Where a photograph was taken from, in the mesh's coordinates and units (`geco.pose.cameras` has the axes)."""
+    """Where an image was taken from, in the mesh's coordinates and units (`geco.pose.cameras` has the axes)."""
 
     camera: Camera  # of no meaning unless found
     confidence: float  # share of the matches that agree with the pose
@@ -42,7 +42,7 @@ def estimate(
     focal: float | None = None,
     settings: PoseSettings = USUAL,
 ) -> Pose:
-    """The pose of a photograph; `focal` in pixels if it is known, `mask` where the animal is if that is known."""
+    """The pose of an image; `focal` in pixels if it is known, `mask` where the animal is if that is known."""
     if decoration.encoder != encoder.fingerprint():
         raise InputError(
             f"{decoration.name} was decorated by another encoder than {encoder.name}; decorate it again with this one"

@@ -15,8 +15,9 @@ from geco.types import Size
 
 Coat = Literal["own", "plain", "patches", "stripes", "spots", "marble"]
 Backdrop = Literal["plain", "gradient", "noise", "meadow"]
-# Those of the evaluation are in no view that a mesh is decorated from.
+# Coats and backdrops of the views that a mesh is decorated from.
 DECORATING: tuple[tuple[Coat, ...], tuple[Backdrop, ...]] = (("own", "plain", "patches"), ("plain", "gradient"))
+# Those of the evaluation, which are in no view that a mesh is decorated from.
 TESTING: tuple[tuple[Coat, ...], tuple[Backdrop, ...]] = (("stripes", "spots", "marble"), ("noise", "meadow"))
 # Of fur and feathers: sand, chestnut, dark brown, grey, near black, cream, rust.
 FUR = np.array(

@@ -14,7 +14,7 @@ from geco.pose.rig import Rig
 ENDINGS = (".glb", ".gltf", ".obj", ".ply", ".off", ".stl")
 FACES = 1_000_000  # above it, rendering and geodesics take minutes and gigabytes
 SAME = 1e-7  # of the diagonal: vertices closer than this are one
-ANIMALS = (0.01, 100.0)  # metres: diagonals of things that are photographed
+ANIMALS = (0.01, 100.0)  # metres: diagonals of objects that are photographed
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def merge(mesh: Mesh) -> Mesh:
 
 
 def subdivide(mesh: Mesh, vertices: int) -> Mesh:
-    """The same surface with at least `vertices` vertices: its longest edges are halved until there are so many."""
+    """The same surface with at least `vertices` vertices: its longest edges are halved until there are that many."""
     while (missing := vertices - len(mesh.vertices)) > 0:
         mesh = _halve_longest(mesh, missing)
     return mesh

@@ -1,4 +1,4 @@
-"""Photographs whose cameras are known: COLMAP's text files, or a transforms.json as NeRF tools write it."""
+"""Images whose cameras are known: COLMAP's text files, or a transforms.json as NeRF tools write it."""
 
 import json
 import math
@@ -29,7 +29,7 @@ class PosedImage:
 
 
 def read_posed(path: str | Path, *, photographs: str | Path | None = None) -> list[PosedImage]:
-    """Photographs and cameras of a COLMAP text model (a folder with cameras.txt and images.txt) or a transforms.json.
+    """Images and cameras of a COLMAP text model (a folder with cameras.txt and images.txt) or a transforms.json.
 
     `photographs` is the folder of the image files; without it they are looked for beside the file that names them.
     """
@@ -120,5 +120,5 @@ def _frame(entry: dict[str, Any], photographs: Path) -> PosedImage:
 
 def _found(path: Path, camera: Camera) -> PosedImage:
     if not path.is_file():
-        raise MissingFileError(f"{path}: no such file; say where the photographs are")
+        raise MissingFileError(f"{path}: no such file; say where the images are")
     return PosedImage(path, camera)

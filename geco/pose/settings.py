@@ -18,7 +18,7 @@ class DecorateSettings:
 
     views: int = 60
     side: int = 392  # pixels of a rendered view; the encoder resizes it to its own input
-    vertices: int = 5000  # a coarser mesh is subdivided to so many
+    vertices: int = 5000  # a coarser mesh is subdivided to this many
     up: Literal["x", "y", "z", "-x", "-y", "-z"] = "y"  # axis of the mesh that points to the sky
     elevation: tuple[float, float] = (-15.0, 50.0)  # degrees of the cameras above the horizon
     field_of_view: tuple[float, float] = (20.0, 40.0)  # degrees
@@ -70,8 +70,8 @@ class PoseSettings:
     """Which patches are matched with the mesh, and when a pose counts as found."""
 
     pnp: PnpSettings = USUAL
-    cycle: float = 2.0  # patches: a vertex must lead back to within so many of where the match began; inf: any
-    # Chosen on 24 horses and 24 pictures of other things: 20 inliers tell them apart better than any share does.
+    cycle: float = 2.0  # patches: a vertex must lead back to within this many of where the match began; inf: any
+    # Chosen on 24 horses and 24 images of other objects: 20 inliers tell them apart better than any share does.
     confidence: float = 0.15  # share of inliers below which there is no pose
     matches: int = 20  # inliers below which there is no pose
 

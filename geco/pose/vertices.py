@@ -81,9 +81,9 @@ def decorate_images(
     *,
     progress: Progress = silent,
 ) -> Decoration:
-    """The mesh with features from photographs whose cameras are known in the mesh's coordinates."""
+    """The mesh with features from images whose cameras are known in the mesh's coordinates."""
     if not photographs:
-        raise InputError("there are no posed photographs to decorate the mesh from")
+        raise InputError("there are no posed images to decorate the mesh from")
     scene = Scene(subdivide(mesh, settings.vertices))
     around = [photograph.camera for photograph in photographs]
     pictures = (images.read(photograph.path) for photograph in photographs)

@@ -45,7 +45,7 @@ def inner_box(window: Box, margin: float) -> tuple[float, float, float, float]:
 
 
 def shifted(window: Box, x: float, y: float) -> Box:
-    """The window moved by so many pixels, but by no more than half its side."""
+    """The window moved by this many pixels, but by no more than half its side."""
     x0, y0, x1, y1 = window
     most = (x1 - x0) / 2
     right, down = (round(min(max(step, -most), most)) for step in (x, y))

@@ -21,7 +21,7 @@ SURE = 0.5  # uncertainty below which a point helps to find the animal
 DEFAULTS = KeypointSettings()
 GivenBox = tuple[float, float, float, float]
 Look = tuple[FeatureMap, Box, FeatureMap | None]  # a window's features, where it is, its mirror image's features
-Seen = tuple[UInt8[Tensor, "3 h w"], Sequence[GivenBox]]  # an image, and where its animals are if that is known
+Seen = tuple[UInt8[Tensor, "3 _ _"], Sequence[GivenBox]]  # an image, and where its animals are if that is known
 
 
 @dataclass(frozen=True)

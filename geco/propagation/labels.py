@@ -1,4 +1,4 @@
-"""Part labels from a few labelled photographs to new ones."""
+"""Part labels from a few labelled images to new ones."""
 
 import os
 from collections.abc import Iterable, Iterator, Sized
@@ -73,7 +73,7 @@ def as_labels(labels: Any, what: str) -> Int[Tensor, "h w"]:
 
 
 def read_labels(path: str | Path, size: Size) -> Int[Tensor, "h w"]:
-    """Part numbers of the pixels in a one-channel label image, whose photograph has this size."""
+    """Part numbers of the pixels in a one-channel label image, whose image has this size."""
     with decoding.opened(path, str(path), what="a label image") as opened:
         check_size(opened.size, str(path), ImageLimits(shortest_side=1))
         values = np.array(opened)

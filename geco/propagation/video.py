@@ -28,6 +28,7 @@ LATE = 1.5  # intervals between frames that may be missing at the end of a video
 VAGUE = 0.05  # of its length, where only the container tells it: sound may be longer than the picture
 ANY_SIZE = ImageLimits(shortest_side=1)
 MATRIX = struct.Struct("9i")  # a b u c d v x y w
+# Endings of file names that are taken for videos.
 VIDEO_ENDINGS = (
     ".mp4",
     ".mov",

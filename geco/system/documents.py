@@ -191,3 +191,8 @@ def listed(names: Iterable[str], *, most: int = LISTED) -> str:
             return f"{line}, …"
         line = longer
     return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def amount(size: float) -> str:
+    """So many bytes, as people say it."""
+    return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.1f} MB"

@@ -29,12 +29,23 @@ def read_safetensors(path: str | Path, *, expected: str) -> tuple[dict[str, Tens
     return state, metadata
 
 
+def map_safetensors(path: str | Path, *, expected: str) -> Any:
+    """A safetensors file opened, its tensors mapped: `get_tensor` and `get_slice` read no others."""
+    with _guarded(path, expected):
+        return safe_open(path, framework="pt").__enter__()
+
+
 @contextlib.contextmanager
 def _opened(path: str | Path, expected: str) -> Iterator[Any]:
+    with _guarded(path, expected), safe_open(path, framework="pt") as file:
+        yield file
+
+
+@contextlib.contextmanager
+def _guarded(path: str | Path, expected: str) -> Iterator[None]:
     documents.check_file(path, expected=expected)
     try:
-        with safe_open(path, framework="pt") as file:
-            yield file
+        yield
     except (SafetensorError, OSError, ValueError, RuntimeError, TypeError, AttributeError, KeyError) as error:
         if isinstance(error, FileError | InputError):
             raise

@@ -1,6 +1,6 @@
 """Adapting a model to someone's own labels: a short training on some of them, stopped by the others.
 
-The labelled animals become pairs; a quarter of the photographs is held out. The model is validated before the first
+The labelled animals become pairs; a quarter of the images is held out. The model is validated before the first
 step, and what is kept is the best of all validations: the start itself, if training does not help.
 """
 
@@ -115,7 +115,7 @@ def recipe(model: str, settings: AdaptSettings = DEFAULTS) -> TrainConfig:
 
 
 def split(labels: LabelSet, settings: AdaptSettings = DEFAULTS) -> tuple[list[View], list[View]]:
-    """The animals to train on and those held out; no photograph is on both sides."""
+    """The animals to train on and those held out; no image is on both sides."""
     photographs = [views for image in labels.images if (views := animals(image, settings))]
     count = sum(map(len, photographs))
     if count < settings.fewest:
@@ -130,8 +130,8 @@ def split(labels: LabelSet, settings: AdaptSettings = DEFAULTS) -> tuple[list[Vi
         held_out += photographs.pop()
     if len(photographs) < 2:
         raise InputError(
-            f"adapting needs labels on different photographs, got {count} animals on {len(photographs) + 1} or so; "
-            "label more photographs"
+            f"adapting needs labels on different images, got {count} animals on {len(photographs) + 1} or so; "
+            "label more images"
         )
     return [view for views in photographs for view in views], held_out
 
@@ -161,7 +161,7 @@ def animals(image: LabelledImage, settings: AdaptSettings = DEFAULTS) -> list[Vi
 
 
 def _around(xy: torch.Tensor, size: tuple[int, int], margin: float) -> tuple[float, float, float, float]:
-    """A box around points, grown by the margin: the animal goes on beyond its keypoints."""
+    """A box around points, grown by the margin: the animal extends beyond its keypoints."""
     (x0, y0), (x1, y1) = xy.min(0).values.tolist(), xy.max(0).values.tolist()
     more = margin * max(x1 - x0, y1 - y0)
     return max(0.0, x0 - more), max(0.0, y0 - more), min(size[1], x1 + more), min(size[0], y1 + more)

@@ -1,5 +1,6 @@
 """Batches: keys of the sampler → pairs read, augmented and stacked; what a training loop iterates over."""
 
+import gc
 import math
 import signal
 from collections.abc import Iterable, Iterator
@@ -144,7 +145,7 @@ def loader(pairs: Joint, keys: StepKeys, config: TrainConfig) -> Any:
         collate_fn=partial(_in_parts, size=math.ceil(keys.size / config.accumulate)),
         num_workers=config.workers,
         persistent_workers=config.workers > 0,
-        worker_init_fn=_ignore_interrupts,
+        worker_init_fn=begin_loading,
         generator=torch.Generator(),  # the loader draws seeds for its workers: not from the run's own numbers
     )
 
@@ -174,5 +175,9 @@ def _in_parts(pairs: list[Pair | Failure], *, size: int) -> list[Pair] | Failure
     return [collate(whole[start : start + size]) for start in range(0, len(whole), size)]
 
 
-def _ignore_interrupts(worker: int) -> None:
+def begin_loading(worker: int) -> None:
+    """What a process that loads pairs does first."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the run itself decides when to end
+    # What the run left to the garbage collector is not this process's: a frame of a video would wait for ever for
+    # threads that were not copied with it.
+    gc.freeze()

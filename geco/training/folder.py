@@ -1,13 +1,14 @@
 """Run folders: configuration, environment, log, checkpoint, models, curves; whole at any moment, even after kill -9.
 
 config.json  environment.json  data.json      the settings, where it ran, pairs per dataset and category
-log.jsonl    curves.png  pictures/            one line per step and per validation; drawn at each validation
+log.jsonl    curves.png  pictures/            one line per step and per validation; drawn now and then
 checkpoint.pt                                 all that is needed to resume, in one file
 last/  best/                                  models (adapters in PEFT layout) that `geco.load` takes
 """
 
 import json
 import shutil
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from geco.training.settings import FREE, LENGTH, TrainConfig
 
 VALIDATION = "validation"  # folder through which processes share a validation; a kill may leave it
 PICTURES = "pictures"
+BETWEEN_CURVES = 20.0  # seconds: a drawing takes as long as many small steps
 COMPARED = {"config.json": "configuration", "data.json": "training pairs"}
 
 
@@ -30,6 +32,7 @@ class RunFolder:
 
     def __init__(self, path: str | Path, *, writes: bool = True, tensorboard: bool = False) -> None:
         self.path, self.writes = Path(path), writes
+        self._drawn = time.monotonic()
         self._board = _tensorboard(self.path / "tensorboard") if tensorboard and writes else None
 
     # --- before the first step ----------------------------------------------------------------------------------------
@@ -156,6 +159,12 @@ class RunFolder:
         """Loss, its terms and the validation so far, as curves.png."""
         if self.writes:
             self._save_figure("curves.png", viz.loss_curves(_alike(self.records())))
+            self._drawn = time.monotonic()
+
+    def refresh_curves(self) -> None:
+        """Draw the curves again, unless that was done a moment ago."""
+        if time.monotonic() - self._drawn >= BETWEEN_CURVES:
+            self.draw_curves()
 
     def _save_figure(self, file: str, figure: Figure) -> None:
         if self.writes:

@@ -83,7 +83,7 @@ class Job:
         return values
 
     def _check_compared(self, values: StepValues) -> None:
-        """Refuse to go on if no pair of the first steps could be compared: such a run saves what it began with."""
+        """Refuse to continue if no pair of the first steps could be compared: such a run saves what it began with."""
         self._useless = -1 if self._useless < 0 or values.counts["skipped"] < values.pairs else self._useless + 1
         if self._useless == min(USELESS_STEPS, len(self.keys)):
             raise InputError(
@@ -162,7 +162,7 @@ class Job:
             title = f"step {state.step}, mean PCK@0.1 {scores['PCK']:.1f}"
             figure = validation.draw(self.model, pair, threshold=self.model.threshold, title=title)
             self.run.save_picture(f"step-{state.step:06d}", figure)
-            self.run.draw_curves()
+            self.run.refresh_curves()
         return record
 
     def _calibrate(self) -> None:
@@ -172,13 +172,13 @@ class Job:
     # --- to and from the folder ---------------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Write the last model, the checkpoint, and the curves."""
+        """Write the last model, the checkpoint, and now and then the curves."""
         if self.run.writes:
             with self._averaged():
                 self._save_model("last")
             scaler, average = self.accelerator.scaler, self._mean()
             self.run.save_checkpoint(checkpoint.capture(self.state, self.model, self.optimizer, scaler, average))
-            self.run.draw_curves()
+            self.run.refresh_curves()
 
     def _resume(self) -> None:
         """Go to where the folder says the run was, in every process."""

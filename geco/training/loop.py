@@ -20,7 +20,7 @@ Watch = Callable[[int, int, Mapping[str, Any]], None]  # step, steps in all, wha
 
 
 def unwatched(step: int, total: int, record: Mapping[str, Any]) -> None:
-    """The run that nobody watches."""
+    """Take the progress of a run, and show nothing."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,7 @@ def _fit(job: Job, watch: Watch) -> Outcome:
                 values = job.take(parts)
             except DivergedError as error:
                 job.save()
+                job.run.draw_curves()
                 raise DivergedError(
                     f"step {job.state.step + 1}: {error}; {job.run.path} keeps step {job.state.step}"
                 ) from None
@@ -84,6 +85,7 @@ def _fit(job: Job, watch: Watch) -> Outcome:
                 job.save()
             if stop:
                 break
+    job.run.draw_curves()
     state = job.state
     return Outcome(job.run.path, state.step, job.total, state.best, state.best_step, stopped=job.exhausted())
 

@@ -1,4 +1,4 @@
-"""Recipes with a name; ablations: a recipe with one thing changed; and the recipe that overfits a few pairs."""
+"""Recipes with a name; ablations: a recipe with one change; and the recipe that overfits a few pairs."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -10,9 +10,10 @@ from geco.models.settings import EncoderConfig, LoraSettings
 from geco.system import codec
 from geco.training.settings import AugmentSettings, TrainConfig
 
+# Configurations by the name that `--preset` takes.
 PRESETS: dict[str, TrainConfig] = {
     "paper": TrainConfig(),
-    # Two cores, no GPU, the photographs of Animal-Pose: found by measurement (docs/model-geco-s.md).
+    # Two cores, no GPU, the images of Animal-Pose: found by measurement (docs/model-geco-s.md).
     "animals-cpu": TrainConfig(
         encoder=EncoderConfig(
             backbone="focus-small",
@@ -88,6 +89,7 @@ def _backbone(name: str) -> Callable[[TrainConfig], TrainConfig]:
 
 
 OVERFIT_STEPS = 200
+# Changes of a configuration by the name that `--ablation` takes.
 ABLATIONS: dict[str, Callable[[TrainConfig], TrainConfig]] = {
     "full": lambda config: config,
     "uniform-marginals": _transport(marginals="uniform"),  # the paper's "-N"
@@ -107,7 +109,7 @@ ABLATIONS: dict[str, Callable[[TrainConfig], TrainConfig]] = {
 
 
 def ablation(name: str, config: TrainConfig) -> TrainConfig:
-    """The configuration with one thing changed; a typo lists the choices."""
+    """The configuration with one change; a typo lists the choices."""
     return codec.choose("ablation", name, ABLATIONS)(config)
 
 

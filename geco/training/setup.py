@@ -107,5 +107,5 @@ def without_masks(pairs: PairDataset) -> list[View]:
 
 
 def _object(view: View) -> tuple[str, tuple[float, ...]]:
-    """An image and a box in it: two animals of a photograph are two objects."""
+    """An image and a box in it: two animals of an image are two objects."""
     return view.label, () if view.box is None else tuple(view.box.tolist())

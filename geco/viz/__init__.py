@@ -20,12 +20,13 @@ if TYPE_CHECKING:
         speed_panels,
     )
     from geco.viz.contact import Tile, contact_sheet
+    from geco.viz.hits import Crop, hit_sheet
     from geco.viz.html import embedded_image, escape, html_figure, html_table, page
     from geco.viz.matches import draw_components, draw_heatmap, draw_matches, draw_transfer, principal_components
     from geco.viz.meshes import SurfacePicture, draw_pose, draw_surface_matches, surface_colours
     from geco.viz.overlays import components_png, heat_png, labels_png
     from geco.viz.palette import PALETTE
-    from geco.viz.parts import part_colours, part_map
+    from geco.viz.parts import palette_image, part_colours, part_map
     from geco.viz.review import Card, Shown, review_page
     from geco.viz.sheets import MEANING, Example, sheet
     from geco.viz.stamps import stamp

@@ -14,6 +14,7 @@ from geco.viz import canvas, palette
 
 CASE_NAMES = {"11": "twin visible (11)", "10": "twin hidden (10)", "1x": "no twin (1x)"}
 SHAPES = "os^Dv<>P*X"  # of points
+RISING = "lower right"  # where lines that rise leave room for a legend; looking for the best place is slow
 BRACKET: dict[str, Any] = {"color": palette.TWIN, "linewidth": 1.5, "clip_on": False}
 
 
@@ -31,7 +32,7 @@ def curves(
     axes.set(xlabel=x_label, ylabel=y_label)
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc=RISING)
     return figure
 
 
@@ -56,7 +57,7 @@ def bands(lines: Mapping[str, Band], *, title: str = "", x_label: str = "", y_la
     axes.set(xlabel=x_label, ylabel=y_label)
     axes.set_xticks(range(len(counts)), labels=[f"{x:g}" for x in counts])
     axes.grid(alpha=0.3)
-    axes.legend(frameon=False, fontsize=8)
+    axes.legend(frameon=False, fontsize=8, loc=RISING)
     return figure
 
 
@@ -97,7 +98,7 @@ def loss_curves(records: Iterable[Mapping[str, Any]]) -> Figure:
     for axes in (left, right):
         axes.grid(alpha=0.3)
         if axes.lines:
-            axes.legend(frameon=False, fontsize=8)
+            axes.legend(frameon=False, fontsize=8, loc=RISING)
     return figure
 
 

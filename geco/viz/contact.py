@@ -31,14 +31,19 @@ def contact_sheet(tiles: Sequence[Tile]) -> Pillow.Image:
     """Background dark, the mask's outline yellow, the box white, keypoints green on the mask, red off it."""
     if not tiles:
         raise InputError("a contact sheet needs at least one mask to show")
-    columns = min(COLUMNS, len(tiles))
-    rows = math.ceil(len(tiles) / columns)
+    return laid_out([_draw_tile(tile) for tile in tiles], [tile.caption for tile in tiles])
+
+
+def laid_out(pictures: Sequence[Pillow.Image], captions: Sequence[str]) -> Pillow.Image:
+    """Small pictures in rows, each with a line under it."""
+    columns = min(COLUMNS, len(pictures))
+    rows = math.ceil(len(pictures) / columns)
     page = Pillow.new("RGB", (columns * TILE, rows * (TILE + CAPTION)), "white")
     pen = ImageDraw.Draw(page)
-    for number, tile in enumerate(tiles):
+    for number, (picture, caption) in enumerate(zip(pictures, captions, strict=True)):
         x, y = number % columns * TILE, number // columns * (TILE + CAPTION)
-        page.paste(_draw_tile(tile), (x, y))
-        pen.text((x + 3, y + TILE + 2), _short(tile.caption), fill="black")
+        page.paste(picture, (x, y))
+        pen.text((x + 3, y + TILE + 2), _short(caption), fill="black")
     return page
 
 

@@ -1,4 +1,4 @@
-"""Pictures of 2D–3D matching: a mesh laid over a photograph, and matches coloured by where they lie on the surface."""
+"""Pictures of 2D–3D matching: a mesh laid over an image, and matches coloured by where they lie on the surface."""
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from geco.viz import canvas
 from geco.viz.canvas import WIDTH, Picture
 
-SEE_THROUGH = 0.6  # opacity of a mesh laid over a photograph
+SEE_THROUGH = 0.6  # opacity of a mesh laid over an image
 PANEL = 3.2  # inches
 
 
@@ -19,7 +19,7 @@ def surface_colours(
 
 
 def draw_pose(photograph: Picture, overlay: Float[np.ndarray, "h w 4"], *, title: str = "", note: str = "") -> Figure:
-    """The photograph, and beside it the same under the posed mesh (RGBA of the photograph's size)."""
+    """The image, and beside it the same under the posed mesh (RGBA of the image's size)."""
     height, width = photograph.shape[-2:]
     figure = canvas.figure(WIDTH, min(7.0, WIDTH / 2 * height / width) + 0.6)
     left, right = figure.subplots(1, 2)

@@ -1,4 +1,4 @@
-"""Small PNG files that a page lays over a photograph: similarities, parts, principal components."""
+"""Small PNG files that a page lays over an image: similarities, parts, principal components."""
 
 import io
 
@@ -17,7 +17,7 @@ VIRIDIS = (colormaps["viridis"](np.linspace(0, 1, 256))[:, :3] * FULL).round().a
 
 
 def heat_png(scores: Float[Tensor, "h w"], *, low: float = 0.0, high: float = 1.0) -> bytes:
-    """Similarities in viridis from `low` to `high`; the lower, the more transparent, so that the photograph shows."""
+    """Similarities in viridis from `low` to `high`; the lower, the more transparent, so that the image shows."""
     step = max(1, -(-max(scores.shape) // SIDE))
     values = scores[step // 2 :: step, step // 2 :: step].float().cpu().numpy()
     share = ((values - low) / max(high - low, 1e-6)).clip(0, 1)

@@ -13,6 +13,7 @@ from geco.viz import canvas
 from geco.viz.canvas import Picture
 from geco.viz.palette import MATCH, QUERY, TWIN
 
+# What the target shows in each case of PGCK.
 MEANING = {"11": "match and twin visible", "10": "match visible, twin hidden", "01": "only the twin visible"}
 HEADINGS = ("source: query", "target: match ●, twin ■", "similarity, prediction ×")
 

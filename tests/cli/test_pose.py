@@ -77,7 +77,7 @@ def test_mistakes_are_one_line_and_cost_no_model(invoke, mesh, photo, tmp_path):
     with pytest.raises(MissingFileError, match=r"none\.jpg: no such file"):
         invoke("pose", mesh, "none.jpg")
     Image.new("L", (5, 9)).resize((20, 30)).save(tmp_path / "mask.png")
-    with pytest.raises(InputError, match="its photograph"):
+    with pytest.raises(InputError, match="its image"):
         invoke("pose", mesh, photo(), "--mask", "mask.png")
     (tmp_path / "mesh.obj").write_text("v 0 0 0\n")
     with pytest.raises(InputError, match="no faces"):

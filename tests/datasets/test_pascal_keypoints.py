@@ -224,7 +224,7 @@ def test_wrong_files_are_named(root, one_split):
     assert len(pascal_keypoints.load(root, "train", faults=faults).views) == 76
     assert [sum(part in fault for fault in faults) for part in (
         "2009_900000.jpg: no such file; 2009_900000_1.xml describes it",
-        "2009_900001.png: 30×40 (height×width), but its photograph is 60×80",
+        "2009_900001.png: 30×40 (height×width), but its image is 60×80",
         "readme.xml: expected a name <image>_<number>.xml",
         "cars: no category of the PASCAL keypoints; they have aeroplane",
     )] == [1, 2, 1, 1]  # fmt: skip

@@ -191,3 +191,32 @@ def test_quality_is_drawn_against_the_speed_of_the_same_model(tmp_path, monkeypa
     ]
     front.main(tmp_path / "front.png", [["a, torch", "slow", str(tmp_path / "slow")]])
     assert (tmp_path / "front.png").read_bytes().startswith(b"\x89PNG")
+
+
+@photographs
+def test_the_diagram_of_the_method_is_drawn(tmp_path):
+    script("method").main(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["method.png"]
+
+
+def test_rendered_cats_have_their_keypoints_on_them(tmp_path, monkeypatch):
+    """Visible ones lie on the mask, and about half of all are visible; a mirror camera is not needed to see a side."""
+    import json
+
+    from PIL import Image
+
+    monkeypatch.syspath_prepend(SCRIPTS)
+    folder = script("rendered").write(tmp_path / "cats", 6)
+    content = json.loads((folder / "annotations.json").read_text())
+    names = content["categories"][0]["keypoints"]
+    seen = 0
+    for entry, image in zip(content["annotations"], content["images"], strict=True):
+        mask = np.asarray(Image.open(folder / "masks" / image["file_name"])) > 0
+        points = np.array(entry["keypoints"]).reshape(-1, 3)
+        assert len(points) == len(names)
+        for x, y, visible in points:
+            if visible:
+                seen += 1
+                row, column = int(y), int(x)
+                assert mask[max(0, row - 1) : row + 2, max(0, column - 1) : column + 2].any()
+    assert 0.3 < seen / (6 * len(names)) < 0.8

@@ -10,10 +10,11 @@ import pytest
 import torch
 from torch.nn import functional
 
-from geco.evaluation import keypoints
+from geco import viz
+from geco.evaluation import glossary, keypoints, rendering
 from geco.evaluation.settings import PROTOCOLS, KeypointSettings, Protocol, protocols_named
 from geco.system import Processes
-from geco.types import Keypoints
+from geco.types import Keypoints, Skeleton
 
 QUICK = KeypointSettings(resamples=50, batch_size=3, radii=(0.05, 0.1))
 ALL = tuple(PROTOCOLS.values())
@@ -224,3 +225,25 @@ def test_the_shares_of_real_birds_are_those_of_the_paper():
     shares = next(table for table in report.tables if table.name == "imbalance").rows[-1]
     assert shares[2] == pytest.approx(11, abs=2)
     assert shares[4] == pytest.approx(78, abs=2)
+
+
+def test_without_twins_there_is_no_table_about_them():
+    """As on PF-WILLOW, whose keypoints have no names: everything would be case 1x, or a dash."""
+    alone = Skeleton(painted.SKELETON.names, twin=tuple(range(5)), mirror=tuple(range(5)))
+    pairs = [dataclasses.replace(pair, skeleton=alone) for pair in painted.pairs(6)]
+    report = keypoints.run(painted.Painter(), pairs, settings=QUICK)
+    assert [table.name for table in report.tables] == ["headline", "pck-geco", "hidden", "radii"]
+    rows = {row[0]: row[1] for row in report.tables[0].rows}
+    assert "1x correct" in rows
+    assert not any(name.startswith(("11", "10", "01")) for name in rows)
+    assert not any(math.isnan(cell.value) for cell in rows.values())
+
+
+def test_every_column_of_a_report_is_explained():
+    report = keypoints.run(painted.Painter(blind=True), painted.pairs(), settings=QUICK)
+    page = rendering.report_page(report, [])
+    named = {name for table in report.tables[:-1] for name in table.columns} | {row[0] for row in report.tables[0].rows}
+    unexplained = named - {"", "category", "protocol", "geco"} - set(glossary.MEANINGS)
+    assert not {name for name in unexplained if "@" not in name}
+    for name, meaning in glossary.explained(sorted(named)):
+        assert f"<b>{name}</b>: {viz.escape(meaning)}" in page

@@ -159,7 +159,7 @@ def test_keypoints_of_pictures_land_on_their_own_places():
     blind = evaluation.surface.run(Blind(), mesh, views, protocol)
     assert blind.measure("d_geo").value > 2 * report.measure("d_geo").value
     assert report.tables[0].rows[-1][0] == "all"
-    with pytest.raises(InputError, match="no photographs of 'cow'; it has: horse"):
+    with pytest.raises(InputError, match="no images of 'cow'; it has: horse"):
         evaluation.surface.photographs(dataset, "cow")
 
 

@@ -33,7 +33,7 @@ def test_the_largest_difference_and_the_smallest_cosine_are_found(model, photogr
     assert (broken.difference, broken.cosine) == (float("inf"), -1.0)
     with pytest.raises(InputError, match="gives maps"):
         parity.compare(model, changed(model, lambda values: values[..., 1:]), pictures, dynamic=False)
-    with pytest.raises(InputError, match="no photographs"):
+    with pytest.raises(InputError, match="no images"):
         parity.compare(model, changed(model, lambda values: values), [], dynamic=False)
 
 

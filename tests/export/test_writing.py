@@ -92,7 +92,7 @@ def test_metadata_survives_its_texts_and_names_no_folder(model):
         (("-o", "a.pt"), "--out must end in .onnx, .xml"),
         (("-o", "a.onnx", "--half", "--int8"), "give --half or --int8, not both"),
         (("-o", "a.onnx", "--images", "none.jpg"), "none.jpg"),
-        (("-o", "a.onnx", "--images", "."), "holds no photographs"),
+        (("-o", "a.onnx", "--images", "."), "holds no images"),
         (("-o", "a.onnx", "--int8", "--check", "animalpose"), "--check takes name=ROOT"),
         (("-o", "a.onnx", "--int8", "--check", "animalpose=none"), "no such folder"),
         (("-o", "a.onnx", "--check", "animalpose=none"), "give --int8 too"),

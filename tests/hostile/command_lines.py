@@ -72,6 +72,7 @@ class Place:
             "transfer": ["transfer", "a.jpg", "b.jpg", "-p", "30,40", *small, "-o", "out/t.png", "--json"],
             "heatmap": ["heatmap", "a.jpg", "b.jpg", "-p", "30,40", *small, "-o", "out/h.png"],
             "features": ["features", "a.jpg", *small, "-o", "out/f.safetensors"],
+            "extract": ["extract", "a.jpg", "b.jpg", *small, "-o", "out/collection", "--json"],
             "parts": ["parts", "a.jpg", "b.jpg", "--labels", "labels.png", *small, "-o", "out/parts"],
             "propagate": ["propagate", "animals.csv", "b.jpg", *small, "-o", "out/all.json", "--review", "--json"],
             # --dry-run stands where it is replaced, not dropped: without it the page would be served for ever.

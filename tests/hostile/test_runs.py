@@ -13,6 +13,7 @@ from pathlib import Path
 import painted
 import pytest
 import torch
+from hostile.holding import HOLD, another_process
 from hostile.valid import as_users_have_it  # noqa: F401 (a fixture)
 from hostile.verdicts import check, refused
 from training_data import pairs, plain_config, tiny_vit, view
@@ -36,27 +37,6 @@ def vit(tmp_path_factory):
 
 
 # --- one run at a time ------------------------------------------------------------------------------------------------
-
-HOLD = """
-import sys, time
-from geco.system import locks
-with locks.hold(sys.argv[1], what="training"):
-    print("held", flush=True)
-    time.sleep(60)
-"""
-
-
-@contextlib.contextmanager
-def another_process(folder):
-    """A process that holds the folder; killed at the end."""
-    held = subprocess.Popen([sys.executable, "-c", HOLD, str(folder)], stdout=subprocess.PIPE, text=True)
-    try:
-        assert held.stdout.readline() == "held\n"
-        yield held
-    finally:
-        held.kill()
-        held.wait()
-        held.stdout.close()
 
 
 def test_a_second_run_is_refused_until_the_first_is_gone_however_it_ends(vit, tmp_path):

@@ -75,7 +75,7 @@ def test_a_mesh_is_decorated_from_photographs(tmp_path):
     made = decorate_images(Colours(), animal(), read_posed(tmp_path), DecorateSettings(vertices=200))
     visible = np.stack([Scene(made.mesh).visible(camera) for camera in cameras])
     assert made.seen.tolist() == visible.sum(0).tolist()
-    with pytest.raises(InputError, match="no posed photographs"):
+    with pytest.raises(InputError, match="no posed images"):
         decorate_images(Colours(), sphere(), [])
 
 

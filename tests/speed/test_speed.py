@@ -12,7 +12,8 @@ SPEED = Path(__file__).parents[2] / "speed"
 SMALL = {
     "keypoints.py": {"pairs": 3, "keypoints": 2, "channels": 8, "grid": 5, "repeats": 1},
     "loading.py": {"pairs": 6, "size": 28, "repeats": 1},
-    "training.py": {"pairs": 1, "sizes": 56, "repeats": 1},
+    "search.py": {"images": 12, "channels": 8, "grid": 5, "questions": 1, "repeats": 1},
+    "training.py": {"pairs": 1, "sizes": 56, "repeats": 1, "blocks": 1},
     "pose.py": {"views": 3, "vertices": 200, "channels": 8, "repeats": 1},
     "transport.py": {"pairs": 1, "grid": 6, "repeats": 1},
 }

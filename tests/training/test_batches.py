@@ -1,5 +1,6 @@
 """Batches: files read, augmented and stacked, the same in every process; keys of each step; masks that are needed."""
 
+import gc
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from training_data import config, pairs
 from geco import geometry
 from geco.batching import collate
 from geco.training import batches
-from geco.training.batches import StepKeys, TrainingPairs
+from geco.training.batches import StepKeys, TrainingPairs, begin_loading
 from geco.training.sampling import EpochSampler, Joint
 from geco.training.settings import AugmentSettings, SamplingSettings
 from geco.types import Keypoints, MaskFile, Pair, Skeleton, View
@@ -60,6 +61,7 @@ def loaded(joint: Joint, workers: int) -> list[Pair]:
         sampler=sampler,
         num_workers=workers,
         collate_fn=collate,
+        worker_init_fn=begin_loading,
     )
     return list(loader)
 
@@ -75,6 +77,14 @@ def test_any_number_of_workers_loads_the_same(joint: Joint) -> None:
             assert torch.equal(batch.target.image, other.target.image)
             assert torch.equal(batch.target.keypoints.xy, other.target.keypoints.xy)
             assert torch.equal(batch.source.mask, other.source.mask)
+
+
+def test_a_loading_process_leaves_the_garbage_of_the_run_alone() -> None:
+    options = {"num_workers": 1, "collate_fn": lambda _: gc.get_freeze_count()}
+    (without,) = DataLoader([0], **options)
+    (frozen,) = DataLoader([0], **options, worker_init_fn=begin_loading)
+    assert without == 0
+    assert frozen > 10_000  # everything that was there when it began
 
 
 def test_a_share_of_the_pairs_become_two_views_of_one_image(joint: Joint) -> None:

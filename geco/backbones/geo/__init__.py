@@ -1,6 +1,6 @@
 """Geo (GeoAware-SC, Zhang et al. 2024), the paper's strongest baseline: Stable Diffusion and DINOv2, joined by a head.
 
-The photograph lies in the middle of a black square, 960 pixels for Stable Diffusion and 840 for DINOv2, both 60 × 60
+The image lies in the middle of a black square, 960 pixels for Stable Diffusion and 840 for DINOv2, both 60 × 60
 cells. Stable Diffusion sees it through four windows of 512 pixels, each with what ODISE's captioner says about it.
 """
 
@@ -111,7 +111,7 @@ def check_patches(dinov2: ViT, name: str) -> None:
 
 
 class Geo(FrozenBackbone):
-    """Maps of Stable Diffusion and DINOv2 → head → descriptors of length one, on the cells that show the photograph."""
+    """Maps of Stable Diffusion and DINOv2 → head → descriptors of length one, on the cells that show the image."""
 
     def __init__(
         self,

@@ -2,9 +2,9 @@
 
     root/keypoints.json    root/images/<file>    root/masks/<what an annotation's field "mask" names>, if any
 
-There are no published splits or pairs. Ours: 70/15/15 % of the photographs by a hash of the file name, so
-that no photograph is in two splits and more photographs do not move the others; pairs are drawn with a seed.
-`splits.json` lists the photographs that our results are from: those that are in none of the test
+There are no published splits or pairs. Ours: 70/15/15 % of the images by a hash of the file name, so
+that no image is in two splits and more images do not move the others; pairs are drawn with a seed.
+`splits.json` lists the images that our results are from: those that are in none of the test
 sets of SPair-71k and PF-PASCAL.
 """
 
@@ -68,13 +68,13 @@ def load(
     without: str = "",
     faults: list[str] | None = None,
 ) -> Pairs:
-    """Pairs of animals in different photographs, of the same species or (`species="any"`) of any.
+    """Pairs of animals in different images, of the same species or (`species="any"`) of any.
 
     The category of a pair is its species, or "animal" with `species="any"`; with `category="source"` it is always the
     species of its source, so that each species is sampled as much as any other although pairs mix them.
     `crop="square"` shows only a square around each animal's box and a margin (a share of the box). Left out
     are animals with fewer than `min_keypoints` visible, a box whose longer side is below `min_box` pixels, or
-    less than `min_on_mask` of the visible keypoints on the mask (reads every mask), and the photographs that
+    less than `min_on_mask` of the visible keypoints on the mask (reads every mask), and the images that
     the file `exclude` names (one per line); with `photographs="listed"` also all that our lists do not name. With
     `spare_benchmarks` the training split leaves out what a validation or test list of another dataset has
     (`data.benchmark_lists`).
@@ -123,7 +123,7 @@ def variants(split: str) -> list[dict[str, Any]]:
 
 @cache
 def listed() -> dict[str, str]:
-    """The split of every photograph that is on a list: that of its hash, written down."""
+    """The split of every image that is on a list: that of its hash, written down."""
     lists = json.loads(files("geco.datasets.animalpose").joinpath("splits.json").read_text())
     return {file: split for split, names in lists.items() for file in names}
 

@@ -1,10 +1,10 @@
-"""Your own animals or things: a COCO-keypoints file, a folder of images, and (if need be) a left/right table.
+"""Your own animals or objects: a COCO-keypoints file, a folder of images, and (if need be) a left/right table.
 
     root/annotations/<split>.json, root/<split>.json or, for all splits together, root/annotations.json
     root/images/<file_name>, root/<split>/<file_name> or root/<file_name>
     root/twins.json    {"left ear": "right ear", …}; without it guessed from left/right in the names
 
-With one file for all splits, 70/15/15 % of the photographs go to train/val/test, by a hash of their names.
+With one file for all splits, 70/15/15 % of the images go to train/val/test, by a hash of their names.
 Masks come from `segmentation`, from a field "mask" that names a file in root/masks, or from `geco masks`.
 """
 
@@ -78,13 +78,13 @@ def load(
     min_shared: int = 3,
     faults: list[str] | None = None,
 ) -> Pairs:
-    """Random pairs of instances in different photographs, of one category or (`categories="any"`) of any.
+    """Random pairs of instances in different images, of one category or (`categories="any"`) of any.
 
     `annotations`, `images` and `twins` name other places than the usual ones. `origin` says what a coordinate
     means: "index" of a pixel, distance from the image's "corner", or "auto": what the file says in its
     `info` under `keypoint_origin`, else index if all are whole numbers.
     `crop="square"` shows only a square around each box and a margin (a share of the box). `split="all"` takes
-    every photograph. `faults`: collects what is wrong, which is left out, instead of raising.
+    every image. `faults`: collects what is wrong, which is left out, instead of raising.
     """
     root = Path(root)
     choose(split, (*SPLITS, "all"), what="split")

@@ -3,8 +3,8 @@
     root/JPEGImages/<image>.jpg    root/annotations/<category>/<image>_<number>.xml    one file per object
     root/SegmentationObject/<image>.png    VOC's masks of objects, used where they are
 
-There are no published splits or pairs. Ours: 92/8 % of the photographs by a hash of VOC's image id; pairs are drawn
-with a seed, within a category. Photographs of the validation and test lists of other datasets are left out.
+There are no published splits or pairs. Ours: 92/8 % of the images by a hash of VOC's image id; pairs are drawn
+with a seed, within a category. Images of the validation and test lists of other datasets are left out.
 """
 
 import re
@@ -70,11 +70,11 @@ def load(
     spare_benchmarks: bool = True,
     faults: list[str] | None = None,
 ) -> Pairs:
-    """Pairs of objects of one category in different photographs, with at least `min_shared` common keypoints.
+    """Pairs of objects of one category in different images, with at least `min_shared` common keypoints.
 
     `categories`: only these, with commas in between. `crop="square"` shows only a square around each object's box and
     a margin (a share of the box). Left out are objects with fewer than `min_keypoints` visible or a box whose longer
-    side is below `min_box` pixels and, with `spare_benchmarks`, photographs that a validation or test list of another
+    side is below `min_box` pixels and, with `spare_benchmarks`, images that a validation or test list of another
     dataset has (`data.benchmark_lists`). `faults`: collects what is wrong and leaves it out.
     """
     choose(split, SPLITS, what="split")
@@ -192,7 +192,7 @@ def _mask(path: Path, points: Keypoints, size: Size, *, likely: int | None) -> M
     labels = images.read_labels(path)
     if tuple(labels.shape) != size:
         height, width = labels.shape
-        raise InputError(f"{path}: {height}×{width} (height×width), but its photograph is {size[0]}×{size[1]}")
+        raise InputError(f"{path}: {height}×{width} (height×width), but its image is {size[0]}×{size[1]}")
     cells = geometry.cells(points.xy[points.visible], size=size, grid=size)
     counts = Counter(label for label in labels.flatten()[cells].tolist() if label not in _NO_OBJECT)
     if not counts:

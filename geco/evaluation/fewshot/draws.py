@@ -12,7 +12,7 @@ from geco.types import PairSequence, Skeleton, View
 
 @dataclass(frozen=True)
 class Draw:
-    """Some animals of a category as references, others as targets; no photograph is on both sides."""
+    """Some animals of a category as references, others as targets; no image is on both sides."""
 
     number: int
     category: str
@@ -63,7 +63,7 @@ def _groups(pairs: PairSequence) -> dict[str, tuple[Skeleton, list[View]]]:
 
 
 def _key(view: View) -> str:
-    """An image and the points on it: two animals of a photograph are two."""
+    """An image and the points on it: two animals of an image are two."""
     return repr((view.identity, view.points.xy.tolist(), view.points.visible.tolist()))
 
 

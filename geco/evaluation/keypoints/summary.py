@@ -111,13 +111,26 @@ def _row_name(measure: Measure) -> str:
 def _tables(counts: Sequence[ProtocolCounts], settings: KeypointSettings) -> list[Table]:
     tables = [_headline(counts, settings)]
     for count in counts:
-        tables += [_pck_table(count, settings), _pgck_table(count, settings)]
-    return [*tables, _imbalance_table(counts[0]), _hidden_table(counts), _radius_table(counts, settings)]
+        tables += [_pck_table(count, settings), *([_pgck_table(count, settings)] if _has_twins(count) else [])]
+    tables += [_imbalance_table(counts[0])] if _has_twins(counts[0]) else []
+    tables += [_hidden_table(counts)] if any(_has_hidden(count) for count in counts) else []
+    return [*tables, _radius_table(counts, settings)]
+
+
+def _has_twins(count: ProtocolCounts) -> bool:
+    """Whether any query has a twin: without, everything is case 1x, and PGCK is PCK."""
+    cases = dict(zip(CASES, count.pgck[ALL].counts.cases.tolist(), strict=True))
+    return cases["11"] + cases["10"] + cases["01"] > 0
+
+
+def _has_hidden(count: ProtocolCounts) -> bool:
+    cases = dict(zip(CASES, count.pgck[ALL].counts.cases.tolist(), strict=True))
+    return cases["01"] + cases["00"] > 0
 
 
 def _headline(counts: Sequence[ProtocolCounts], settings: KeypointSettings) -> Table:
     columns = [{_row_name(measure): measure.cell for measure in _shares(count)} for count in counts]
-    names = list(dict.fromkeys(name for column in columns for name in column))
+    names = list(dict.fromkeys(name for column in columns for name, cell in column.items() if _is_defined(cell)))
     return Table(
         "headline",
         "All categories together, in %",
@@ -126,6 +139,11 @@ def _headline(counts: Sequence[ProtocolCounts], settings: KeypointSettings) -> T
         note=f"11 confused: to twin / (correct + to twin). Radius of the rows without one: {settings.main_alpha:g}. "
         f"Interval: {settings.confidence:.0%}, bootstrap over pairs.",
     )
+
+
+def _is_defined(cell: Cell) -> bool:
+    value = cell.value if isinstance(cell, Estimate) else cell
+    return not (isinstance(value, float) and math.isnan(value))
 
 
 def _pck_table(count: ProtocolCounts, settings: KeypointSettings) -> Table:

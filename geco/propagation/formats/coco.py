@@ -136,7 +136,7 @@ def _annotations(
         where = f"{source.path}: annotations[{number}]"
         image, kind = (field(record, key, (int, str), where) for key in ("image_id", "category_id"))
         if record.get("iscrowd") or record.get("keypoints") in (None, []) or kind not in kinds:
-            continue  # boxes and outlines of other things
+            continue  # boxes and outlines of other objects
         if image not in entries:
             raise InputError(f"{where}: image_id {checks.shown(image)} is not among the file's images")
         name, names, _ = kinds[kind]

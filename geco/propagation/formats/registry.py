@@ -21,7 +21,7 @@ MODULES = {
     "labelstudio": "labelstudio",
     "sleap": "sleap",
 }
-FORMATS = tuple(MODULES)
+FORMATS = tuple(MODULES)  # names of the label formats
 ALIASES = {"dlc": "deeplabcut", "slp": "sleap", "label-studio": "labelstudio", "points": "csv"}
 DEFAULT = {".json": "coco", ".csv": "csv", ".xml": "cvat", ".slp": "sleap", ".h5": "deeplabcut", "": "deeplabcut"}
 START = 4096  # bytes that are looked at

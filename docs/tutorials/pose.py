@@ -1,0 +1,52 @@
+# %% [markdown]
+# # Pose from a mesh
+#
+# Where was the camera when an image of an animal was taken, given a mesh of *some* animal of that kind? Features are put
+# on the vertices of the mesh once; then every patch of an image finds its place on the surface, and PnP solves for the
+# camera. Run it in `docs/tutorials` of a clone, with the extra `[pose]`.
+
+# %%
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import geco
+from geco import demo, images, pose, viz
+from geco.pose.settings import DecorateSettings
+
+sys.path.append("../figures")
+import quadruped
+
+demo.copy_photographs(Path("photos"))
+quadruped.write(quadruped.quadruped(), Path("cat.ply"))
+model = geco.load()
+
+# %% [markdown]
+# ## Features on the mesh
+#
+# The median over rendered views of the feature at each vertex. Twelve views are quick; the default is sixty. On the
+# command line: `geco decorate cat.ply -o cat.safetensors`.
+
+# %%
+decoration = geco.decorate("cat.ply", model=model, settings=DecorateSettings(views=12), cache=False)
+print(len(decoration.seen), "vertices,", int((decoration.seen == 0).sum()), "unseen")
+
+# %% [markdown]
+# ## The camera of an image
+#
+# On the command line: `geco pose cat.safetensors photos/runner.jpg`. The mesh is a standing cat made by formula and the
+# animal is a running cheetah, so only part of the matches can agree.
+
+# %%
+photograph = images.read("photos/runner.jpg")
+found = geco.estimate_pose(decoration, photograph, model=model)
+print("found" if found.found else found.reason)
+if found.found:
+    print(int(found.inliers.sum()), "of", len(found.matches), "matches agree")
+
+# %%
+if found.found:
+    overlay = pose.place_colours(pose.Scene(decoration.mesh), found.camera) * np.array([1, 1, 1, 0.6])
+    panel = viz.SurfacePicture(photograph, overlay=overlay)
+    viz.save(viz.draw_surface_matches([[panel]], columns=("the mesh in its pose",)), "pose.png")
