@@ -1,7 +1,8 @@
 """The README is true: its Python and its commands are executed exactly as printed, and what it names exists.
 
 The commands share one folder, as a reader's would; a small random model stands in for the default one where its answers
-do not matter, and made-up datasets for the real ones. The lines that install are run by `make release-check`.
+do not matter, and made-up datasets for the real ones. The lines that set up an environment are run by `make
+release-check` and by continuous integration.
 """
 
 import importlib
@@ -24,7 +25,7 @@ from geco.models import weights
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
-INSTALLING = ("pip",)  # run by `make release-check`
+SETTING_UP = ("pip", "make")
 
 needs_photographs = pytest.mark.skipif(
     importlib.util.find_spec("gradio") is None, reason="needs the example images (pip install --no-deps gradio)"
@@ -110,7 +111,7 @@ def test_the_commands_run_as_printed(workplace, monkeypatch, capfd):
 
     served = demo.Served("http://127.0.0.1:7860/", None, lambda: None, lambda: None)
     monkeypatch.setattr("geco.demo.page.serve", lambda studio, *, open_browser: served)
-    commands = [(line, words) for line, words in lines_of(README) if words[0] not in INSTALLING]
+    commands = [(line, words) for line, words in lines_of(README) if words[0] not in SETTING_UP]
     assert len(commands) >= 15
     with standing_in(workplace, workplace / "tiny"):
         for line, words in commands:
@@ -120,6 +121,13 @@ def test_the_commands_run_as_printed(workplace, monkeypatch, capfd):
             assert code == 0 or (words[1] == "pose" and "no pose found" in said), f"{line}\n{said}"
     for written in ("match.png", "eyes.csv", "lion.safetensors", "all.json", "geco-s.onnx", "runs/cub/index.html"):
         assert (workplace / written).exists(), written
+
+
+def test_what_the_readme_makes_can_be_made():
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    made = [words[1] for _, words in lines_of(README) if words[0] == "make"]
+    assert made == ["demo", "test"]
+    assert set(made) <= set(targets)
 
 
 def test_the_badges_are_true():
