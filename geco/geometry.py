@@ -108,6 +108,13 @@ def _lanczos(before: int, after: int) -> Float[Tensor, "n m"]:
     return (weights / weights.sum(1, keepdim=True)).float()
 
 
+def resize_features(values: Float[Tensor, "b c h w"], to: Size) -> Float[Tensor, "b c h2 w2"]:
+    """Feature maps on another grid of patches over the same images (bilinear, antialiased)."""
+    if tuple(values.shape[-2:]) == tuple(to):
+        return values
+    return functional.interpolate(values, size=to, mode="bilinear", antialias=True, align_corners=False)
+
+
 def resize_labels(labels: Tensor, to: Size) -> Tensor:
     """A mask or label map (*b, h, w) at another size: each new pixel takes the label under its centre."""
     height, width = labels.shape[-2:]

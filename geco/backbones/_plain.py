@@ -152,6 +152,13 @@ class PlainViT(nn.Module):
         """Whether positions are interpolated as DINOv2's authors do for networks with registers."""
         return self.config["model_type"] == "dinov2_with_registers"
 
+    def keep(self, count: int) -> None:
+        """Drop all blocks but the first `count`."""
+        self.blocks = self.blocks[:count]
+        self.config["num_hidden_layers"] = count
+        there = self.state_dict().keys()
+        self._file_names = {file: name for file, name in self._file_names.items() if name in there}
+
     def save_pretrained(self, folder: str) -> None:
         """Write the network as the folder that it was read from: transformers opens it too."""
         save_file(self.as_files(), Path(folder) / WEIGHTS[0], metadata={"format": "pt"})
@@ -213,6 +220,12 @@ class PlainBackbone(FrozenBackbone):
         """The projections of these names in every block, by their names in the network."""
         blocks = list(self.encoder.blocks)
         return {f"blocks.{n}.{name}": getattr(block, name) for n, block in enumerate(blocks) for name in names}
+
+    def cut(self, layer: int) -> None:
+        """Drop the blocks after this one, counted from 1."""
+        layer = checked_layer(layer, len(self.encoder.blocks))
+        self.encoder.keep(layer)
+        self.options = {**self.options, "layer": layer}
 
     def name_of(self, module: str) -> str:
         """What a module that an adapter of transformers' network names is called here."""

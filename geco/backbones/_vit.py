@@ -43,12 +43,9 @@ class ViT(FrozenBackbone):
         arguments: Mapping[str, Any] = {},
         adaptable: Mapping[str, str] = PROJECTIONS,
     ) -> None:
-        owner, blocks = _blocks(encoder)
-        layer = checked_layer(layer, len(blocks))
         if not isinstance(norm, bool):
             raise InputError(f"norm must be true or false, got {documents.shown(norm)}")
-        setattr(owner, "layer" if hasattr(owner, "layer") else "layers", blocks[:layer])
-        encoder.config.num_hidden_layers = layer
+        layer = _keep_blocks(encoder, layer)
         if not norm:
             final = "layernorm" if hasattr(encoder, "layernorm") else "norm"
             setattr(encoder, final, _Bypassed(getattr(encoder, final)))
@@ -66,6 +63,10 @@ class ViT(FrozenBackbone):
         output = self.encoder(pixel_values=pixels, **self._arguments)
         tokens = output.last_hidden_state[:, self._prefix_tokens :]
         return tokens.mT.unflatten(-1, (height // self.stride, width // self.stride))
+
+    def cut(self, layer: int) -> None:
+        """Drop the blocks after this one, counted from 1; the final norm, if it is applied, comes after it then."""
+        self.options = {**self.options, "layer": _keep_blocks(self.encoder, layer)}
 
 
 def checked_layer(layer: int | None, depth: int) -> int:
@@ -91,6 +92,15 @@ def _blocks(encoder: Any) -> tuple[Any, nn.ModuleList]:
     """The module that owns the list of transformer blocks, and that list."""
     owner = next((getattr(encoder, name) for name in ("encoder", "model") if hasattr(encoder, name)), encoder)
     return owner, owner.layer if hasattr(owner, "layer") else owner.layers
+
+
+def _keep_blocks(encoder: Any, layer: int | None) -> int:
+    """Drop the blocks after `layer`, which comes back; None keeps all."""
+    owner, blocks = _blocks(encoder)
+    layer = checked_layer(layer, len(blocks))
+    setattr(owner, "layer" if hasattr(owner, "layer") else "layers", blocks[:layer])
+    encoder.config.num_hidden_layers = layer
+    return layer
 
 
 def load_encoder(

@@ -15,6 +15,7 @@ def configured(
     preset: str,
     options: Mapping[str, Any],
     *,
+    distill: str | None = None,
     model: str | None = None,
     size: int | None = None,
     settings: Sequence[str] = (),
@@ -24,6 +25,7 @@ def configured(
     from geco.system import codec
 
     config = training.preset(preset)
+    config = config if distill is None else training.distilling(config, distill)
     config = config if model is None else training.starting_from(config, model)
     config = config if size is None else config.at_size(size)
     for key, value in options.items():

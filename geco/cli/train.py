@@ -44,7 +44,11 @@ def train(
     size: Annotated[
         int | None, typer.Option("--size", "--sizes", min=1, help="Side the images are squashed to.")
     ] = None,
-    loss: Annotated[str | None, typer.Option(help="transport, contrastive or soft-argmax.")] = None,
+    distill: Annotated[
+        str | None,
+        typer.Option(help="Teacher: a model whose own first blocks learn to be it; see --preset xs-cpu."),
+    ] = None,
+    loss: Annotated[str | None, typer.Option(help="transport, contrastive, soft-argmax or distill.")] = None,
     epochs: Annotated[int | None, typer.Option(min=1)] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="End the run after N steps.")] = None,
     batch_size: Annotated[int | None, typer.Option(min=1, help="Pairs of a step, all processes.")] = None,
@@ -74,13 +78,16 @@ def train(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, show the plan and stop.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
 ) -> None:
-    """Train an adapter. Stopped or killed, the same command resumes it from the last checkpoint.
+    """Train an adapter, or a small model by distillation.
 
-    Defaults are the preset's. Under [b]accelerate launch[/b] or torchrun the processes share each batch.
+    Stopped or killed, the same command resumes it from the last checkpoint. Defaults are the preset's.
+    Under [b]accelerate launch[/b] or torchrun the processes share each batch.
 
     Example: [bold]geco train --data spair=data/SPair-71k --data pfpascal=data/PF-PASCAL --data ap10k=data/ap-10k[/]
 
     Example: [bold]geco train --preset animals-cpu --data animalpose=data/animalpose --dry-run[/]
+
+    Example: [bold]geco train --preset xs-cpu --distill geco-s --data animalpose=data/animalpose[/]
     """
     from geco import training
 
@@ -93,7 +100,7 @@ def train(
         "seed": seed,
         "workers": workers,
     }
-    config = configured(preset, options, model=backbone, size=size, settings=settings or ())
+    config = configured(preset, options, distill=distill, model=backbone, size=size, settings=settings or ())
     runs = runs_of(config, ablation)
     sources, only_validated = training_sources(data, valid or (), loader or (), masks or ())
     with notes.status("reading the datasets"):
@@ -213,9 +220,17 @@ def _show_plan(plan: "Plan", config: TrainConfig, *, title: str) -> None:
         f"steps: {plan.steps:,} ({plan.steps_per_epoch:,} an epoch) of {config.batch_size} pairs, "
         f"{config.loss.name} loss\n"
         f"validation pairs: {validation}\n"
-        f"model: {config.encoder.backbone} at {config.encoder.size} px, "
+        f"model: {config.encoder.backbone} at {config.encoder.size} px{_taught(config)}, "
         f"{plan.trainable:,} of {plan.parameters:,} parameters trained\n"
         f"memory: about {plan.memory / 2**30:.2f} GB a process"
+    )
+
+
+def _taught(config: TrainConfig) -> str:
+    return (
+        f", taught by {config.loss.distill.teacher} at {config.augment.size} px"
+        if config.loss.name == "distill"
+        else ""
     )
 
 

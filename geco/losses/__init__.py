@@ -1,4 +1,4 @@
-"""Losses: what a transport plan teaches the features, and the sparse losses it is compared with."""
+"""Losses: what a transport plan teaches the features, the sparse losses it is compared with, and distillation."""
 
 from typing import TYPE_CHECKING
 
@@ -7,6 +7,7 @@ from geco.system import lazy
 if TYPE_CHECKING:
     from geco.losses.cells import Cells, CellSets, cell_sets, visible_shares
     from geco.losses.contract import Loss, LossValue
+    from geco.losses.distillation import DistillLoss, Teacher
     from geco.losses.named import LOSSES, choose
     from geco.losses.sparse import ContrastiveLoss, SoftArgmaxLoss
     from geco.losses.transport import TransportLoss

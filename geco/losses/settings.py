@@ -7,7 +7,7 @@ from geco.errors import InputError
 from geco.system import documents, strict
 from geco.transport.settings import TransportSettings
 
-Name = Literal["transport", "contrastive", "soft-argmax"]
+Name = Literal["transport", "contrastive", "soft-argmax", "distill"]
 TERMS = ("positive", "bin", "negative", "background")  # of the transport loss
 WEIGHTS = {  # of these terms, by reduction
     "reference": (1.0, 1.0, 10.0, 10.0),  # means over the sets of a batch, −log p terms divided by l + 1
@@ -17,8 +17,28 @@ WEIGHTS = {  # of these terms, by reduction
 
 
 @dataclass(frozen=True)
+class DistillSettings:
+    """Whose features and score maps a student is to have, and how much each of them counts."""
+
+    teacher: str = ""  # a model: name, folder or hub id
+    temperature: float = 0.05  # τ: a score map is softmax(cos/τ)
+    weight_features: float = 1.0
+    weight_scores: float = 1.0
+    weight_labels: float = 0.0  # of the transport loss on annotated pairs; without it neither points nor masks are read
+
+    def __post_init__(self) -> None:
+        strict.check(self)
+        strict.within(self, "temperature", above=0)
+        strict.within(self, "weight_features", "weight_scores", "weight_labels", least=0)
+        if not self.weight_features and not self.weight_scores:
+            raise InputError(
+                "a teacher has nothing to say if weight_features and weight_scores are 0; give one a weight"
+            )
+
+
+@dataclass(frozen=True)
 class LossSettings:
-    """Weights and reduction of the transport loss, and the constants of the losses it is compared with.
+    """Weights and reduction of the transport loss, and the constants of the other losses.
 
     A weight of None is that of the reduction (`WEIGHTS`).
     """
@@ -34,6 +54,7 @@ class LossSettings:
     floor: float = 1e-30  # −log p is taken of at least this
     contrast_temperature: float = 0.07  # contrastive: of the softmax over the keypoints of a pair
     position_temperature: float = 0.04  # soft-argmax: of the softmax over all patches of the other image
+    distill: DistillSettings = field(default_factory=DistillSettings)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or self.name not in get_args(Name):
@@ -42,6 +63,11 @@ class LossSettings:
         strict.within(self, "eps", "floor", "contrast_temperature", "position_temperature", above=0)
         strict.within(self, "eps", "floor", below=1)
         strict.within(self, *(f"weight_{term}" for term in TERMS), least=0)
+
+    @property
+    def reads_masks(self) -> bool:
+        """Whether the loss looks at foreground masks."""
+        return self.name == "transport" or (self.name == "distill" and self.distill.weight_labels > 0)
 
     def weights(self) -> dict[str, float]:
         """Weight of each term: the one given, or that of the reduction."""

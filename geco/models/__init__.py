@@ -7,6 +7,7 @@ from geco.system import lazy
 if TYPE_CHECKING:
     from geco.models.cache import cache_folder
     from geco.models.cards import model_card
+    from geco.models.depth import first_blocks
     from geco.models.extractor import Extractor
     from geco.models.geco import Geco
     from geco.models.hub import HubError

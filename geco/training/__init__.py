@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from geco.training.adaptation import prepare as prepare_adaptation
     from geco.training.batches import TrainingPairs
     from geco.training.build import build as build_model
-    from geco.training.build import starting_from, trainable
+    from geco.training.build import distilling, starting_from, trainable
     from geco.training.comparison import compare
     from geco.training.estimate import Plan, plan
     from geco.training.folder import RunFolder

@@ -12,28 +12,53 @@ from torch.utils.checkpoint import checkpoint
 from geco import models
 from geco.errors import InputError
 from geco.models import Geco
-from geco.system import cost
+from geco.system import cost, documents
 from geco.training.settings import TrainConfig
 
 
 def starting_from(config: TrainConfig, model: str) -> TrainConfig:
     """The recipe on another backbone, or starting from an adapter, whose encoder it then takes over.
 
-    A model that is saved whole is a backbone, whose images and threshold it takes over. Folders are noted by their full
-    path, packaged models with their release: the run must find them again from wherever it is loaded.
+    A model that is saved whole is a backbone, whose images and threshold it takes over; to a recipe without an adapter,
+    which trains blocks themselves, any model is. Folders are noted by their full path, packaged models with their
+    release: the run must find them again from wherever it is loaded.
     """
-    place = str(Path(model).resolve()) if Path(model).is_dir() else model
+    place = _noted(model)
     folder = models.find_adapter(model)
+    if config.encoder.lora is None and folder is not None:
+        return replace(config, encoder=replace(config.encoder, backbone=place))
     if folder is None:
         same = place == config.encoder.backbone
         return config if same else replace(config, encoder=config.encoder.on(place))
     adapted = models.adapter_config(folder)
     if adapted.lora is None:  # saved whole, so it is a backbone; its blocks end with the one that is read
         options = {key: value for key, value in adapted.options.items() if key != "layer"}
-        place = models.release_name(model) if model in models.packaged() else str(folder.resolve())
+        place = place if model in models.packaged() else str(folder.resolve())
         encoder = replace(config.encoder, aspect=adapted.aspect, resize=adapted.resize, threshold=adapted.threshold)
         return replace(config, encoder=encoder.on(place, **options))
     return replace(config, start=place, encoder=replace(adapted, size=config.encoder.size))
+
+
+def distilling(config: TrainConfig, teacher: str) -> TrainConfig:
+    """The recipe with another teacher, whose own first blocks are the student and whose own size it sees images at."""
+    place, folder = _noted(teacher), models.find_adapter(teacher)
+    size = models.locate(teacher).source.size if folder is None else models.adapter_config(folder).size
+    encoder = replace(config.encoder, backbone=place, lora=None)
+    return replace(
+        config,
+        encoder=encoder,
+        augment=replace(config.augment, size=size),
+        loss=replace(config.loss, name="distill", distill=replace(config.loss.distill, teacher=place)),
+        pairing="given",
+        unfreeze=config.unfreeze or 1,  # an adapter would have been the other way to have something to train
+    )
+
+
+def _noted(model: str) -> str:
+    """The name of a model by which a run finds it again."""
+    if model in models.packaged():
+        return models.release_name(model)
+    return str(Path(model).resolve()) if Path(model).is_dir() else model
 
 
 def build(config: TrainConfig) -> Geco:
@@ -41,11 +66,10 @@ def build(config: TrainConfig) -> Geco:
 
     What is trained wants gradients, everything else does not.
     """
-    place = models.locate(config.encoder.backbone)
     with torch.random.fork_rng():
         torch.manual_seed(config.seed)
-        backbone = models.load_backbone(place, config.encoder.options)
-        model = Geco(backbone, config.encoder, name="geco", note=place.about)
+        model = _model(config)
+    backbone = model.backbone
     _check_size(config.encoder.size, backbone.multiple)
     cost.check(config.encoder.size, stride=backbone.stride, or_else="")
     if config.start is not None:
@@ -55,11 +79,37 @@ def build(config: TrainConfig) -> Geco:
         raise InputError(f"unfreeze must be at most {len(blocks)}, the blocks of the encoder, got {config.unfreeze}")
     for block in list(blocks)[len(blocks) - config.unfreeze :]:
         block.requires_grad_(True)
+    if config.unfreeze_norm:
+        _final_norm(model).requires_grad_(True)
     model.adapted = model.adapted or config.unfreeze > 0
     if config.checkpointing:
         for block in blocks:
             block.forward = partial(checkpoint, block.forward, use_reentrant=False)
     return model
+
+
+def _model(config: TrainConfig) -> Geco:
+    """The encoder, its adapter fresh; without an adapter, the backbone may be any model, which is merged and cut."""
+    encoder = config.encoder
+    if encoder.lora is not None or models.find_adapter(encoder.backbone) is None:
+        place = models.locate(encoder.backbone)
+        return Geco(models.load_backbone(place, encoder.options), encoder, name="geco", note=place.about)
+    whole = models.first_blocks(Geco.from_pretrained(encoder.backbone, device="cpu"), encoder.options.get("layer"))
+    read = whole.config.options
+    if any(read.get(key) != value for key, value in encoder.options.items()):
+        raise InputError(
+            f"{encoder.backbone} is read as it was trained, with {documents.shown(read)}; only layer can be another, "
+            f"got {documents.shown(encoder.options)}"
+        )
+    return Geco(whole.backbone, replace(encoder, base=whole.config.untrained), name="geco", note=whole.note)
+
+
+def _final_norm(model: nn.Module) -> nn.Module:
+    inside = {id(module) for block in transformer_blocks(model) for module in block.modules()}
+    norms = [module for module in model.modules() if isinstance(module, nn.LayerNorm) and id(module) not in inside]
+    if not norms:
+        raise InputError("the encoder has no norm after its blocks; set unfreeze_norm=false")
+    return norms[-1]
 
 
 def _check_size(size: int, multiple: int) -> None:

@@ -42,7 +42,8 @@ def plan(
         steps=setup.total,
         trainable=model.trainable(),
         parameters=sum(value.numel() for value in model.parameters()),
-        memory=step_memory(model, images=images, all_pairs=config.pairing == "all"),
+        memory=step_memory(model, images=images, all_pairs=config.pairing == "all" or setup.teacher is not None)
+        + (0 if setup.teacher is None else sum(value.nbytes for value in setup.teacher.model.parameters())),
     )
 
 

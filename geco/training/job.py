@@ -52,10 +52,11 @@ class Job:
         self.stepper = Stepper(
             wrapped,
             self.optimizer,
-            losses.choose(config.loss),
+            losses.choose(config.loss, setup.teacher and setup.teacher.to(self.accelerator.device)),
             self.accelerator,
             clip=config.clip,
             pairing=config.pairing,
+            side=config.encoder.size,
         )
         self._useless = 0  # steps so far without a pair to compare; −1 once there was one
         self.state = State()
@@ -213,10 +214,16 @@ class Job:
         scores = ", ".join(f"{name} {value:.1f}" for name, value in state.scores.items())
         best = f"Best at step {state.best_step}, validation PCK@0.1 in %: {scores}." if scores else ""
         return (
-            f"{card}\n## Training\n\nStep {state.step} of {self.total}: {config.loss.name} loss, batches of "
+            f"{card}\n## Training\n\nStep {state.step} of {self.total}: {_named(config)}, batches of "
             f"{config.batch_size} pairs, learning rate {config.learning_rate:g}, seed {config.seed}. "
             f"{best} All settings are in the run's `config.json`.\n\n| pairs available | |\n|---|---|\n{rows}\n"
         )
+
+
+def _named(config: TrainConfig) -> str:
+    """The loss of a run in words."""
+    taught = f" from {config.loss.distill.teacher} at {config.augment.size} px" if config.loss.name == "distill" else ""
+    return f"{config.loss.name} loss{taught}"
 
 
 def _accelerator(config: TrainConfig) -> Any:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from geco.losses.settings import LossSettings, Name
+from geco.losses.settings import DistillSettings, LossSettings, Name
 from geco.models.settings import EncoderConfig, LoraSettings
 from geco.system import codec
 from geco.training.settings import AugmentSettings, TrainConfig
@@ -36,6 +36,30 @@ PRESETS: dict[str, TrainConfig] = {
         calibrate=True,
         workers=1,
     ),
+    # Two cores, no GPU: the first blocks of a model learn to be that model (docs/training.md); for --distill.
+    "xs-cpu": TrainConfig(
+        encoder=EncoderConfig(backbone="geco-s", options={"layer": 5}, size=168, lora=None),
+        augment=AugmentSettings(size=280),
+        loss=LossSettings(
+            name="distill",
+            reduction="conditional",
+            distill=DistillSettings(teacher="geco-s", weight_labels=0.1),
+        ),
+        unfreeze=5,
+        unfreeze_norm=True,
+        batch_size=4,
+        learning_rate=3e-4,
+        schedule="cosine",
+        warmup=50,
+        clip=1.0,
+        steps=1000,
+        epochs=100,
+        save_every=50,
+        validate_every=250,
+        validation_pairs=150,
+        calibrate=True,
+        workers=1,
+    ),
 }
 
 
@@ -49,7 +73,11 @@ def _transport(**values: Any) -> Callable[[TrainConfig], TrainConfig]:
 
 
 def _loss(name: Name = "transport", **values: Any) -> Callable[[TrainConfig], TrainConfig]:
-    return lambda config: replace(config, loss=replace(config.loss, name=name, **values))
+    def changed(config: TrainConfig) -> TrainConfig:
+        augment = replace(config.augment, size=config.encoder.size)  # no teacher sees the images any more
+        return replace(config, loss=replace(config.loss, name=name, **values), augment=augment)
+
+    return changed
 
 
 def _per_category(most: int) -> Callable[[TrainConfig], TrainConfig]:

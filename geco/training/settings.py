@@ -18,7 +18,9 @@ LARGEST_BATCH = 100_000  # pairs
 class AugmentSettings:
     """The authors' recipe. `flip`, `jitter`, `blur` and `solarise` are probabilities."""
 
-    size: int = 518  # pixels; every view leaves as a square of this side
+    size: int = (
+        518  # pixels; every view leaves as a square of this side, the encoder's or, in distillation, the teacher's
+    )
     plain: tuple[str, ...] = ("pfpascal",)  # datasets that are only resized, as the authors do
 
     flip: float = 0.5
@@ -115,6 +117,7 @@ class TrainConfig:
     warmup: int = 0  # steps over which the learning rate rises, at most half of the run
     clip: float | None = None  # largest norm of the gradient
     unfreeze: int = 0  # the last blocks that are trained whole, besides the adapter
+    unfreeze_norm: bool = False  # and the norm after them
     layer_decay: float = 1.0  # each block's learning rate is that of the block after it times this
     average: float = 0.0  # decay per step of the running mean of the weights that is validated and saved; 0: none
     checkpointing: bool = False  # activations of blocks are computed twice instead of stored
@@ -144,7 +147,7 @@ class TrainConfig:
         strict.within(self, "seed", below=2**63)
         strict.within(self, "layer_decay", above=0, most=1)
         strict.within(self, "average", least=0, below=1)
-        if self.augment.size != self.encoder.size:
+        if self.augment.size != self.encoder.size and self.loss.name != "distill":
             raise InputError(
                 f"pairs must leave the loader at the encoder's size, got augment.size {self.augment.size} "
                 f"and encoder.size {self.encoder.size}; change both"
@@ -164,11 +167,14 @@ class TrainConfig:
     @property
     def needs_masks(self) -> bool:
         """Whether training reads foreground masks: for the background term and the marginals, or to draw points on."""
-        return self.loss.name == "transport" or self.sampling.self_pairs > 0
+        return self.loss.reads_masks or self.sampling.self_pairs > 0
 
     def at_size(self, size: int) -> "TrainConfig":
-        """The same with images of another size."""
-        return replace(self, encoder=replace(self.encoder, size=size), augment=replace(self.augment, size=size))
+        """The same with images of another size; a teacher goes on to see them at its own."""
+        encoder = replace(self.encoder, size=size)
+        if self.loss.name == "distill":
+            return replace(self, encoder=encoder)
+        return replace(self, encoder=encoder, augment=replace(self.augment, size=size))
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from geco.training.folder import RunFolder
 from geco.training.sampling import Datasets, Joint, as_dataset
 from geco.training.schedule import total_steps
 from geco.training.settings import TrainConfig
+from geco.training.teacher import FrozenTeacher, load_teacher
 from geco.types import MaskFile, View
 
 MASKS_READ = 64  # of a dataset at most, spread evenly, to see whether any shows an object
@@ -33,6 +34,7 @@ class Setup:
     keys: StepKeys  # of this process
     total: int  # steps of the run
     model: Geco
+    teacher: FrozenTeacher | None  # of a model that is distilled
 
 
 def set_up(
@@ -59,7 +61,8 @@ def set_up(
     counts = {f"{name}/{category}": len(rows) for (name, category), rows in pairs.groups().items()}
     if folder is not None:
         RunFolder(folder).check(config, counts)
-    return Setup(pairs, counts, chosen, keys, total_steps(config, len(keys)), build(config))
+    model = build(config)
+    return Setup(pairs, counts, chosen, keys, total_steps(config, len(keys)), model, load_teacher(config, model))
 
 
 def _spread(pairs: PairDataset, count: int) -> PairDataset:

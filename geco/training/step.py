@@ -18,7 +18,7 @@ from geco import batching
 from geco.errors import InputError, MissingPackageError
 from geco.losses import Loss, LossValue
 from geco.training import pairing
-from geco.types import FeatureMap, Pair
+from geco.types import FeatureMap, Pair, Size
 
 try:
     from accelerate import Accelerator
@@ -55,9 +55,11 @@ class Stepper:
         *,
         clip: float | None = None,
         pairing: str = "given",
+        side: int | None = None,
     ) -> None:
         self.model, self.optimizer, self.loss, self.accelerator = model, optimizer, loss, accelerator
         self.clip, self.pairing = clip, pairing
+        self.size = None if side is None else (side, side)  # that the model sees the pairs at; None: their own
         self.unwrapped = accelerator.unwrap_model(model)
 
     def __call__(self, parts: Sequence[Pair]) -> StepValues:
@@ -68,7 +70,7 @@ class Stepper:
         for number, part in enumerate(on_device):
             last = number == len(parts) - 1
             with contextlib.nullcontext() if last else self.accelerator.no_sync(self.model):
-                source, target = encode(self.unwrapped, part, forward=self.model)
+                source, target = encode(self.unwrapped, part, size=self.size, forward=self.model)
                 pairs, source, target = self._compared(part, source, target)
                 values.append(self._backward(source, target, pairs, sizes))
                 compared += len(pairs.category)
@@ -111,7 +113,7 @@ class Stepper:
         """Set sizes of the whole step, before its first part is encoded."""
         sizes = []
         for part in parts:
-            height, width = part.source.size
+            height, width = self.size or part.source.size
             grid = height // self.unwrapped.stride, width // self.unwrapped.stride
             pairs = part if self.pairing == "given" else pairing.every_two(part).pairs
             sizes.append(self.loss.set_sizes(pairs, (grid, grid)))
@@ -158,12 +160,14 @@ class Stepper:
         return "; ".join(everywhere) or "a batch of pairs each of which is fine on its own"
 
 
-def encode(model: Any, pairs: Pair, *, forward: nn.Module | None = None) -> tuple[FeatureMap, FeatureMap]:
-    """Features of all sources and all targets, by one forward pass, seen at the size of the pairs.
+def encode(
+    model: Any, pairs: Pair, *, size: Size | None = None, forward: nn.Module | None = None
+) -> tuple[FeatureMap, FeatureMap]:
+    """Features of all sources and all targets, by one forward pass, seen at `size`, or at that of the pairs.
 
     `forward` is the model as it is wrapped for several processes, if it is.
     """
-    inputs = model.prepare(torch.cat([pairs.source.pixels, pairs.target.pixels]), pairs.source.size)
+    inputs = model.prepare(torch.cat([pairs.source.pixels, pairs.target.pixels]), size or pairs.source.size)
     source, target = (forward or model)(**inputs).float().chunk(2)
     return FeatureMap(source, pairs.source.size), FeatureMap(target, pairs.target.size)
 

@@ -50,6 +50,7 @@ def test_every_format_of_ours_keeps_the_contract():
         "pascal_part",
         "pfpascal",
         "pfwillow",
+        "photographs",
         "spair",
     ]
     for name in data.names():

@@ -10,9 +10,10 @@ import pytest
 import torch
 from scipy.spatial import cKDTree
 
-from geco import pose
+from geco import evaluation, pose
 from geco.data.pairs import Pairs
 from geco.data.skeletons import published_skeletons
+from geco.evaluation import Measure
 from geco.evaluation.keypoints.journal import Prediction
 from geco.models import weights
 from geco.types import Keypoints, View
@@ -171,6 +172,25 @@ def test_tracks_that_are_true_are_counted_as_right_and_still():
     assert row(xy + 10.1, visible).startswith("0.0 | 100.0 | 0.0 | 100.0 | 100.0 | 0.0"), "beyond a tenth of the box"
     assert row(xy + 9.9 / 2**0.5, visible).startswith("100.0")
     assert row(xy, torch.ones_like(visible)).split(" | ")[3] == "0.0"
+
+
+def test_quality_is_drawn_against_the_speed_of_the_same_model(tmp_path, monkeypatch):
+    front = script("front")
+    for name, quality in (("slow", 0.7), ("fast", 0.6)):
+        pck = Measure("PCK", quality, "geco", 0.1)
+        evaluation.save_report(evaluation.Report("keypoints", name, "animals", (pck,)), tmp_path / name)
+    monkeypatch.setattr(front.geco, "load", lambda name, **_: name)
+    timed = [Measure("fps", speed, case=name) for name, speed in (("a, torch", 5.0), ("b, ONNX", 40.0))]
+    timed.append(Measure("ms", 25.0, case="b, ONNX"))
+    monkeypatch.setattr(front.evaluation.frames, "run", lambda *_: evaluation.Report("frames", "", "", tuple(timed)))
+    rows = front.read([["a, torch", "slow", str(tmp_path / "slow")], ["b, ONNX", "fast", str(tmp_path / "fast")]])
+    (points,) = front.points(rows, None).values()
+    assert [(point.name, point.frames, point.quality) for point in points] == [
+        ("a, torch", 5.0, pytest.approx(70)),
+        ("b, ONNX", 40.0, pytest.approx(60)),
+    ]
+    front.main(tmp_path / "front.png", [["a, torch", "slow", str(tmp_path / "slow")]])
+    assert (tmp_path / "front.png").read_bytes().startswith(b"\x89PNG")
 
 
 @photographs

@@ -93,7 +93,7 @@ def test_masks_are_needed_by_transport_whatever_its_marginals_and_to_draw_points
         ("epochs", "true", "epochs: expected a whole number, got True"),
         ("learning_rate", "small", "learning_rate: expected a number, got 'small'"),
         ("precision", "fp8", "precision: expected one of no, bf16, fp16, got 'fp8'"),
-        ("loss", "l2", "loss.name: expected one of transport, contrastive, soft-argmax, got 'l2'"),
+        ("loss", "l2", "loss.name: expected one of transport, contrastive, soft-argmax, distill, got 'l2'"),
         ("pairing", "every", "pairing: expected one of given, all, got 'every'"),
         ("encoder.lora", "3", "encoder.lora: expected settings of LoraSettings, got 3"),
         (
