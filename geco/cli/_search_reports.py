@@ -39,6 +39,9 @@ def search(
     ] = None,
     questions: Annotated[int, typer.Option(min=1, help="Keypoints of a category that are asked.")] = DEFAULTS.questions,
     kind: Annotated[str, typer.Option(help="Of the index: auto, flat or ivfpq.")] = DEFAULTS.index.kind,
+    shortlist: Annotated[
+        int, typer.Option(min=1, help="Images of the index's best whose maps are scored.")
+    ] = DEFAULTS.search.shortlist,
     seed: Annotated[int, typer.Option(min=0, help="Of the questions and the bootstrap.")] = DEFAULTS.seed,
     limit: Annotated[int | None, typer.Option(min=1, help="Only this many pairs of each split, spread evenly.")] = None,
     size: InputSize = None,
@@ -59,7 +62,8 @@ def search(
     from geco import evaluation
 
     index_settings = replace(DEFAULTS.index, kind=kind)  # type: ignore[arg-type]
-    protocol = replace(DEFAULTS, questions=questions, seed=seed, index=index_settings)
+    search_settings = replace(DEFAULTS.search, shortlist=shortlist)
+    protocol = replace(DEFAULTS, questions=questions, seed=seed, index=index_settings, search=search_settings)
     out = _outputs.folder(out)
     gallery = _gallery(data or (), loader or (), limit)
     names: Sequence[str | None] = model or (None,)

@@ -7,6 +7,7 @@ per target (a patch with itself, its right, lower, lower-right and lower-left ne
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from jaxtyping import Bool, Float
@@ -40,8 +41,8 @@ def prepare(target: FeatureMap, settings: MatchSettings = MatchSettings()) -> Ta
     features = unbatched(target)
     values = features.unit().values if settings.normalise == "before" else features.values
     height, width = features.size if settings.upsample else features.grid
-    rows, row_squares, row_products = _interpolation(features.grid[0], height, like=values)
-    columns, column_squares, column_products = _interpolation(features.grid[1], width, like=values)
+    rows, row_squares, row_products = _interpolation(features.grid[0], height, values.dtype, values.device)
+    columns, column_squares, column_products = _interpolation(features.grid[1], width, values.dtype, values.device)
     if settings.normalise != "after":
         inverse_norm = values.new_ones(height, width)
     else:
@@ -61,15 +62,17 @@ def prepare(target: FeatureMap, settings: MatchSettings = MatchSettings()) -> Ta
     return Target(values.flatten(1).mT.contiguous(), rows, columns, inverse_norm, features.size)
 
 
+@lru_cache(maxsize=64)  # images of a collection share few sizes
+@torch.inference_mode(False)  # a tensor that was made in inference mode could not be used where gradients are wanted
 def _interpolation(
-    cells: int, pixels: int, *, like: Tensor
+    cells: int, pixels: int, dtype: torch.dtype, device: torch.device
 ) -> tuple[Float[Tensor, "m n"], Float[Tensor, "m n"], Float[Tensor, "m n1"]]:
     """Bilinear weights of one axis (align_corners=False, border clamped), and what they become inside ‖·‖².
 
     With f the pixel's fraction between cell i and i+1: (1−f, f) at (i, i+1); their squares at the same places; and
     the product f(1−f) at i, the place of the pair (i, i+1).
     """
-    position = (torch.arange(pixels, dtype=torch.float64, device=like.device) + 0.5) * (cells / pixels) - 0.5
+    position = (torch.arange(pixels, dtype=torch.float64, device=device) + 0.5) * (cells / pixels) - 0.5
     position = position.clamp(0, cells - 1)
     first = position.floor().long()
     f = (position - first)[:, None]
@@ -78,7 +81,7 @@ def _interpolation(
     linear = (1 - f) * here + f * following
     squares = (1 - f) ** 2 * here + f**2 * following
     products = (f * (1 - f) * here)[:, : cells - 1]
-    return linear.to(like.dtype), squares.to(like.dtype), products.to(like.dtype)
+    return linear.to(dtype), squares.to(dtype), products.to(dtype)
 
 
 def queries(

@@ -28,7 +28,7 @@ def candidates(index: PartIndex, query: Float[Tensor, "c"], count: int, *, probe
 
 
 def coarsely(
-    index: PartIndex, source: FeatureMap, xy: Float[Tensor, "1 2"], numbers: list[int], count: int
+    index: PartIndex, query: Float[Tensor, "c"], numbers: list[int], count: int
 ) -> list[tuple[str, FeatureMap]]:
     """So many of the numbered images at most, with their maps: the best by the exact scorer at a few places a patch."""
     best: list[tuple[float, str, FeatureMap]] = []
@@ -36,7 +36,7 @@ def coarsely(
         name = index.features.names[number]
         features = index.features[name]
         small = FeatureMap(features.values, (FINER * features.grid[0], FINER * features.grid[1]))
-        best.append((float(matching.transfer(source, small, xy).score[0]), name, features))
+        best.append((float(matching.score_maps(query[None], matching.prepare(small)).max()), name, features))
         if len(best) == 2 * count or done == len(numbers):
             best = sorted(best, key=lambda one: -one[0])[:count]
     return [(name, features) for _, name, features in best]

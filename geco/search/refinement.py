@@ -63,7 +63,7 @@ def find_by_features(
     shortlist = max(settings.shortlist, 10 * settings.count, refined)
     numbers = candidates(index, query, shortlist, probes=settings.probes)
     hits = []
-    for name, target in coarsely(index, source, xy, numbers, refined):
+    for name, target in coarsely(index, query, numbers, refined):
         (place,) = matching.transfer(source, target, xy, match)
         hits.append(Hit(name, index.features.path(name), place.target, place.score, target.size))
     hits.sort(key=lambda hit: -hit.score)  # stable: of equal scores the one that was coarsely better
