@@ -65,7 +65,7 @@ def copy_photographs(folder: Path) -> list[Path]:
     for name, source in sources.items():
         if not targets[name].exists():
             content = source.read_bytes()
-            files.replace(targets[name], lambda draft, content=content: draft.write_bytes(content))  # type: ignore[misc]
+            files.replace(targets[name], lambda draft, content=content: draft.write_bytes(content))
     return list(targets.values())
 
 

@@ -77,7 +77,7 @@ def palette_image(labels: Int[Tensor, "h w"]) -> Pillow.Image:
 
 def part_colours(number: int) -> list[tuple[float, float, float]]:
     """Distinct colours for part labels, none of them grey like the image below; neighbours in the list differ."""
-    background = to_rgb("#7F7F7F")
-    table = [tuple(palette.LABELS(i)[:3]) for i in range(20) if i not in (14, 15)]  # which are grey
-    cycle = [*(to_rgb(colour) for colour in palette.PALETTE[:-1]), *(table[(5 * i) % 18] for i in range(18))]
-    return [background, *(cycle[i % len(cycle)] for i in range(max(1, number - 1)))]
+    greys = (14, 15)
+    table = [to_rgb(palette.LABELS(i)) for i in range(20) if i not in greys]
+    cycle = [*map(to_rgb, palette.PALETTE[:-1]), *(table[(5 * i) % len(table)] for i in range(len(table)))]
+    return [to_rgb("#7F7F7F"), *(cycle[i % len(cycle)] for i in range(max(1, number - 1)))]
