@@ -167,7 +167,7 @@ def test_options_change_the_preset():
         (["--loader", "cub.n_pairs=3"], "--loader names cub, but --data only spair"),
         (["--loader", "spair.size=3"], "spair takes key=value with a key of layout, masks"),
         (["--ablation", "full,nokl"], "there is no ablation 'nokl'; did you mean 'no-kl'?"),
-        (["--loss", "l2"], "expected one of transport, contrastive, soft-argmax, got 'l2'"),
+        (["--loss", "l2"], "expected one of transport, contrastive, soft-argmax, distill, got 'l2'"),
     ],
 )
 def test_mistakes_are_one_line(geco, words, tmp_path, extra, message):
@@ -209,7 +209,7 @@ def test_ctrl_c_saves_and_the_same_command_resumes(words, geco, tmp_path):
         (["--masks", "nowhere"], "nowhere: no such folder; make the masks with `geco masks`"),
         (["--loader", "spair.masks=false"], "have no foreground mask"),
         (["--ablation", "full,nokl"], "there is no ablation 'nokl'; did you mean 'no-kl'?"),
-        (["--loss", "l2"], "expected one of transport, contrastive, soft-argmax, got 'l2'"),
+        (["--loss", "l2"], "expected one of transport, contrastive, soft-argmax, distill, got 'l2'"),
         (["--set", "loss.transport.alpha=-1"], "alpha"),
         (["--set", "unfreeze=3"], "unfreeze must be at most 2"),
     ],
