@@ -2,8 +2,7 @@
 VENV   := .venv
 PYTHON ?= python3
 BIN    := $(VENV)/bin
-# Bytecode is written when a module is first imported: most of the files that pip would compile never are.
-PIP    := $(BIN)/pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
+PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 STAMP  := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 ROUNDS ?= 5

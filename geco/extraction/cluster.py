@@ -129,9 +129,14 @@ def _connected(address: str | None, *, cpus: int | None) -> Iterator[Any]:
     except ImportError:
         raise MissingPackageError.of_extra("ray", "Ray", what="--ray") from None
     own = not ray.is_initialized()
-    options: dict[str, Any] = {"address": address} if address else {"num_cpus": cpus, "include_dashboard": False}
-    if not address:
-        options["object_store_memory"] = OBJECT_STORE
+    options: dict[str, Any] = {"address": address}
+    if not address:  # "local": else Ray connects to whatever cluster was last started on this machine
+        options = {
+            "address": "local",
+            "num_cpus": cpus,
+            "include_dashboard": False,
+            "object_store_memory": OBJECT_STORE,
+        }
     if own:
         try:
             ray.init(logging_level=logging.ERROR, log_to_driver=False, **options)
