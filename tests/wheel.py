@@ -42,7 +42,7 @@ rng = np.random.default_rng(0)
 for name in ("lion.jpg", "cheetah.jpg"):
     noise = rng.integers(0, 255, (12, 16, 3), np.uint8)
     Image.fromarray(noise).resize((256, 192), Image.Resampling.BICUBIC).save(name)
-matches = geco.transfer("lion.jpg", "cheetah.jpg", [(107, 66), (133, 66)])  # the first snippet of the README
+matches = geco.transfer("lion.jpg", "cheetah.jpg", [(107, 66), (133, 66)])  # made-up images
 for (x, y), score, visible in zip(matches.target, matches.score, matches.visible):
     assert 0 <= x <= 256 and 0 <= y <= 192 and -1 <= score <= 1, (x, y, score)
 same = geco.transfer("lion.jpg", "lion.jpg", [(107, 66)])
