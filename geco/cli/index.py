@@ -12,6 +12,7 @@ from geco.cli._progress import progress_bars
 from geco.cli._terminal import notes
 from geco.search.settings import IndexSettings
 
+FILES = {"index.json", "vectors.safetensors"}  # of an index
 PANEL = "Images"
 
 DEFAULTS = IndexSettings()
@@ -49,8 +50,16 @@ def build(
     folder = _outputs.folder(output or search.default_folder(features))
     if folder.resolve() == features.resolve():
         raise OptionError("--out is the folder of features; give the index a folder of its own")
+    _check_own(folder)
     with progress_bars() as progress:
         index = search.build_index(opened, settings, progress=progress)
     search.write_index(index, folder, features=features, settings=settings)
     kinds = {"flat": "exact", "ivfpq": "by codes"}
     notes.print(f"{len(index.vectors):,} patches of {len(index):,} images, {kinds[index.vectors.kind]}: {folder}")
+
+
+def _check_own(folder: Path) -> None:
+    """Refuse a folder that holds anything but an earlier index: files of the same names would be replaced."""
+    others = sorted({path.name for path in folder.iterdir()} - FILES) if folder.is_dir() else []
+    if others:
+        raise OptionError(f"--out {folder} holds other files, like {others[0]}; give the index a folder of its own")

@@ -1,4 +1,4 @@
-"""`geco search`: where a part of one photograph occurs in a collection."""
+"""`geco search`: where a part of one image occurs in a collection."""
 
 import json
 import sys
@@ -29,8 +29,8 @@ def add_to(app: typer.Typer) -> None:
 
 def search(
     index: Annotated[Path, typer.Argument(help="Folder that [b]geco index[/b] wrote.", show_default=False)],
-    photo: Annotated[Path, typer.Argument(help="Photograph that shows the part.", show_default=False)],
-    point: Annotated[str, typer.Option("--point", "--points", "-p", help="x,y in pixels of the photograph.")],
+    photo: Annotated[Path, typer.Argument(help="Image that shows the part.", show_default=False)],
+    point: Annotated[str, typer.Option("--point", "--points", "-p", help="x,y in pixels of the image.")],
     count: Annotated[int, typer.Option("--count", "-k", min=1, help="Images at most.")] = DEFAULTS.count,
     output: Annotated[
         Path | None,

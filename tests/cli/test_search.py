@@ -134,6 +134,7 @@ MISTAKES = [
     ("index photos", 1, "photos is not a folder of features"),
     ("index global", 1, "one vector for a whole image, in which no part can be found; extract with --what maps"),
     ("index maps -o maps", 2, "--out is the folder of features"),
+    ("index maps -o photos", 2, "holds other files, like 0.png; give the index a folder of its own"),
     ("index maps --kind ivfpq", 1, "an ivfpq index needs 256 vectors or more to learn from, got 96; use flat"),
     ("index maps --seed -1", 2, "--seed"),
     ("search nothing photos/0.png -p 1,1", 1, "no such file; expected part of the folder that `geco index` wrote"),
