@@ -28,15 +28,13 @@ def configured(
     config = config if distill is None else training.distilling(config, distill)
     config = config if model is None else training.starting_from(config, model)
     config = config if size is None else config.at_size(size)
-    for key, value in options.items():
-        if value is not None:
-            config = codec.changed(config, key, str(value))
+    changes = [(key, str(value)) for key, value in options.items() if value is not None]
     for setting in settings:
         key, sign, text = setting.partition("=")
         if not sign:
             raise InputError(f"--set takes key=value, like loss.reduction=conditional, got {setting!r}")
-        config = codec.changed(config, key, text)
-    return config
+        changes.append((key, text))
+    return codec.changed_together(config, changes)
 
 
 def runs_of(config: TrainConfig, ablation: str | None) -> dict[str, TrainConfig]:

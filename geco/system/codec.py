@@ -6,7 +6,7 @@ those of now; a key that ends in a dot stands for all that begin so. What a fiel
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -52,15 +52,21 @@ def _plain(value: Any) -> Any:
 
 def changed(settings: T, key: str, text: str) -> T:
     """The settings with one value changed, `loss.transport.alpha` → inf, say; text as on a command line."""
+    return changed_together(settings, [(key, text)])
+
+
+def changed_together(settings: T, changes: Iterable[tuple[str, str]]) -> T:
+    """The settings with several values changed, (key, text) each; only the result is checked, so the order is free."""
     values = as_dict(settings)
-    *path, last = _renamed(key, type(settings)).split(".")
-    place = values
-    for part in path:
-        if not isinstance(place.get(part), dict):
-            groups = listed(name for name, value in place.items() if isinstance(value, dict))
-            raise InputError(f"{shown(key)[1:-1]}: {shown(part)} has no settings; groups: {groups or 'none'}")
-        place = place[part]
-    place[last] = _typed(key, text)
+    for key, text in changes:
+        *path, last = _renamed(key, type(settings)).split(".")
+        place = values
+        for part in path:
+            if not isinstance(place.get(part), dict):
+                groups = listed(name for name, value in place.items() if isinstance(value, dict))
+                raise InputError(f"{shown(key)[1:-1]}: {shown(part)} has no settings; groups: {groups or 'none'}")
+            place = place[part]
+        place[last] = _typed(key, text)
     return build(type(settings), values)
 
 

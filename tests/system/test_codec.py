@@ -81,6 +81,18 @@ def test_one_value_is_changed_as_on_a_command_line():
         codec.changed(Outer(), "outer.alpha", "1")
 
 
+def test_values_changed_together_may_come_in_any_order():
+    from geco.training.settings import TrainConfig
+
+    changes = [("encoder.lora", "null"), ("unfreeze", "2")]  # the first alone would leave nothing to train
+    for order in (changes, changes[::-1]):
+        config = codec.changed_together(TrainConfig(), order)
+        assert config.encoder.lora is None
+        assert config.unfreeze == 2
+    with pytest.raises(ValueError, match="nothing to train"):
+        codec.changed_together(TrainConfig(), changes[:1])
+
+
 def test_names_of_an_earlier_release_are_read_and_set():
     old = {"old": 3.0, "was": {"kind": "square"}, "side": 4, "count": 2}
     assert codec.build(Outer, old) == Outer(Inner(3.0, "square"), 2, options={"side": 4})
