@@ -45,6 +45,13 @@ def masks(
     sheet: Annotated[int, typer.Option(min=0, help="Masks on the contact sheet; 0: no sheet.")] = 24,
     margin: Annotated[float, typer.Option(help="u2net: share of the box by which its crop is wider.")] = DEFAULT.margin,
     threshold: Annotated[float, typer.Option(help="u2net: saliency above which is foreground.")] = DEFAULT.threshold,
+    hold_keypoints: Annotated[
+        bool, typer.Option("--hold-keypoints", help="u2net: make each mask hold the visible keypoints.")
+    ] = DEFAULT.hold_keypoints,
+    loader: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Option of the loader, key=value, like crop=square; the same as in training."),
+    ] = None,
     device: Annotated[str, typer.Option("--device", "--devices", help="sam: auto, cpu, cuda, cuda:N or mps.")] = "auto",
     json_output: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
@@ -54,13 +61,15 @@ def masks(
     over the dataset, half of it the masks that miss most keypoints: look at it before you train.
 
     Example: [bold]geco masks ap10k data/ap-10k --with sam --weights facebook/sam-vit-base --device cuda[/]
+
+    Example: [bold]geco masks coco my-animals --with u2net --weights u2netp.onnx --hold-keypoints[/]
     """
     from geco import data
     from geco.masks import default_folder
 
-    settings = MaskSettings(margin=margin, threshold=threshold)
+    settings = MaskSettings(margin=margin, threshold=threshold, hold_keypoints=hold_keypoints)
     dataset = data.find(dataset).name
-    views = _views(dataset, root, split)[:limit]
+    views = _views(dataset, root, split, loader or ())[:limit]
     folder = _outputs.folder(out or default_folder(dataset, maker))
     _outputs.spare(folder, [root])
     segment, record = _segmenter(maker, weights, settings, device)
@@ -71,7 +80,7 @@ def masks(
         raise typer.Exit(1)
 
 
-def _views(dataset: str, root: Path, splits: list[str] | None) -> "list[View]":
+def _views(dataset: str, root: Path, splits: list[str] | None, options: Sequence[str]) -> "list[View]":
     """Every annotated object of these splits (all, by default), once."""
     from geco import data
     from geco.masks import instances
@@ -80,7 +89,7 @@ def _views(dataset: str, root: Path, splits: list[str] | None) -> "list[View]":
     by_file: dict[str, View] = {}
     for split in names:
         try:
-            by_file |= instances(data.views_of(data.load(dataset, root, split)))
+            by_file |= instances(data.views_of(data.load(dataset, root, split, options)))
         except data.EmptySplitError:
             continue
     if not by_file:
@@ -107,6 +116,7 @@ def _segmenter(
         "weights": Path(weights).name,
         "margin": settings.margin,
         "threshold": settings.threshold,
+        **({"hold_keypoints": True} if settings.hold_keypoints else {}),
     }
     return Saliency(weights, settings), record
 

@@ -15,6 +15,7 @@ from torch.nn import functional
 from geco import geometry
 from geco.errors import InputError, MissingFileError, MissingPackageError, needing
 from geco.images import IMAGENET_MEAN, IMAGENET_STD
+from geco.masks.fitting import fit
 from geco.masks.settings import MaskSettings
 from geco.types import Size, View
 
@@ -115,9 +116,9 @@ class Saliency:
         low, high = salient.amin(), salient.amax()
         salient = (salient - low) / (high - low).clamp(min=1e-6)
         salient = functional.interpolate(salient[:, :1], (y1 - y0, x1 - x0), mode="bilinear", align_corners=False)
-        mask = torch.zeros(view.size, dtype=torch.bool)
-        mask[y0:y1, x0:x1] = salient[0, 0] > self.settings.threshold
-        return mask
+        whole = torch.zeros(view.size)
+        whole[y0:y1, x0:x1] = salient[0, 0]
+        return fit(whole, view, self.settings) if self.settings.hold_keypoints else whole > self.settings.threshold
 
     def _window(self, view: View) -> tuple[int, int, int, int]:
         height, width = view.size

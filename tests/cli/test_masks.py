@@ -162,3 +162,17 @@ def test_mistakes_are_one_line_that_helps(root: Path, tmp_path: Path) -> None:
 
 def test_help_has_an_example() -> None:
     assert "geco masks ap10k" in call("--help").output
+
+
+def test_masks_of_squares_hold_their_keypoints_and_are_found_with_the_same_squares(root: Path, tmp_path: Path) -> None:
+    out, network = tmp_path / "out", brightness_network(tmp_path / "net.onnx")
+    squares = ("--set", "crop=square", "--set", "margin=1")
+    made = ("coco", root, "--split", "train", "--with", "u2net", "--weights", network, "--out", out, *squares)
+    result = call(*made, "--hold-keypoints", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["keypoints_inside"] == 1.0
+    attached = data.load("coco", root, "train", ["crop=square", "margin=1"], masks=out)
+    points = attached[0].source.points
+    x, y = points.xy[points.visible][2].int().tolist()
+    assert images.load_view(attached[0].source).mask[y, x]
+    assert "holds masks made with" in str(call(*made).exception)  # without --hold-keypoints they would be others
