@@ -11,7 +11,7 @@ ROUNDS ?= 5
 
 demo: $(STAMP)  ## pictures of points of one animal found on another
 	$(BIN)/geco gallery --out geco-gallery
-	@echo "To click on photographs of your own: $(BIN)/geco app"
+	@echo "To click on images of your own: $(BIN)/geco app"
 
 test: $(STAMP) check wheel-test  ## everything continuous integration runs
 

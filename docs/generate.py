@@ -1,9 +1,9 @@
-"""Writes the pages that are made: reference, tutorials, and the results of the README in other pages.
+"""Writes the generated pages: reference, tutorials, and copies of the README's table of results.
 
     python docs/generate.py              # everything; tutorials are executed, which takes some minutes
     python docs/generate.py reference results
 
-`tests/docs/test_generated.py` fails when a page is older than what it is made from.
+`tests/docs/test_generated.py` fails when a page differs from what it is generated from.
 """
 
 import argparse
@@ -27,13 +27,13 @@ START, END = "<!-- results: copied into docs/ by docs/generate.py -->", "<!-- en
 
 
 def rooms() -> list[str]:
-    """Names of the folders with a door."""
+    """Names of the subpackages (rooms)."""
     found = (path.parent.name for path in sorted(PACKAGE.glob("*/__init__.py")))
     return [name for name in found if name not in NOT_ROOMS]
 
 
 def public_names(module: str) -> list[str]:
-    """What a door names, or what a module without a door defines, in the order of its source."""
+    """The names that a package exports, or that a module defines, in the order of its source."""
     imported = importlib.import_module(module)
     if hasattr(imported, "__all__"):
         return list(imported.__all__)
@@ -72,7 +72,7 @@ def constant(module: str, name: str) -> tuple[str, str]:
 
 
 def _home(module: str, name: str) -> tuple[str, str]:
-    """Module and name where what a door calls `name` is defined."""
+    """Module and name where the exported `name` is defined."""
     package = PACKAGE.joinpath(*module.split(".")[1:])
     source = (package / "__init__.py" if package.is_dir() else package.with_suffix(".py")).read_text()
     for line in ast.walk(ast.parse(source)):

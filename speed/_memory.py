@@ -1,4 +1,4 @@
-"""Peak memory of a piece of work, above what was there before it. Linux only."""
+"""Peak memory of a piece of work, above what was in use before it. Linux only."""
 
 import subprocess
 import sys
@@ -7,13 +7,13 @@ from pathlib import Path
 
 
 def resident(which: str) -> float:
-    """Megabytes of this process, now (VmRSS) or at most so far (VmHWM)."""
+    """Megabytes of this process, now (VmRSS) or at its peak so far (VmHWM)."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(which)) / 1024
 
 
 def peak(work: Callable[[], object]) -> float:
-    """Megabytes that the work takes at most; run it in a fresh process, where nothing has been as large before."""
+    """Peak megabytes of the work; run it in a fresh process, so that an earlier peak does not hide it."""
     before = resident("VmRSS")
     work()
     return resident("VmHWM") - before

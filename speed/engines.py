@@ -2,7 +2,7 @@
 
 The packaged model unless `--model` names another, exported once per engine and precision; `--int8 0` leaves int8 out.
 All run in one process with the same number of threads, warmed up, in alternating rounds; medians and spread. Inputs are
-images that have been resized already. Peak memory of loading and one call, in a process of its own for each, is
+images that have already been resized. Peak memory of loading and one call, in a process of its own for each, is
 against torch's. Last line: the fastest of the others against torch at the first size.
 """
 
@@ -24,7 +24,7 @@ ENDINGS = {"ONNX Runtime": ".onnx", "OpenVINO": ".xml"}
 
 
 def pictures(count=6):
-    """Smooth random images: speed does not depend on what they show, ranges of int8 hardly."""
+    """Smooth random images: speed does not depend on their content, and the ranges of int8 hardly do."""
     generator = torch.Generator().manual_seed(0)
     noise = torch.rand(count, 3, 12, 16, generator=generator)
     smooth = torch.nn.functional.interpolate(noise, size=(240, 320), mode="bicubic", align_corners=False)
@@ -32,7 +32,7 @@ def pictures(count=6):
 
 
 def exported(model, folder, *, int8):
-    """Files by engine and precision; int8 is written whatever it loses, which is not the point here."""
+    """Files by engine and precision; int8 is written however much accuracy it loses, which is not measured here."""
     files = {}
     for engine, ending in ENDINGS.items():
         for precision in ("float32", "int8") if int8 else ("float32",):

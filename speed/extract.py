@@ -4,7 +4,7 @@
 
 The bare encoder reads the same files (`extract_stream`) and drops the maps; extraction also hashes the files, rounds
 the maps and writes checked shards. In each round one follows the other, so that a busy machine slows both. `ratio` is
-the median over rounds of images a second, extraction / bare encoder, `cpu_ratio` the same in seconds of processors;
+the median over rounds of images per second, extraction / bare encoder, `cpu_ratio` the same in processor seconds;
 `ray_ratio` that of two Ray workers with one thread each / one process with all threads, from the first shard written
 to the last, so that starting Ray and loading the model twice do not count (they are `ray_start_seconds`).
 `memory_ratio` is the peak of a process that extracts all images over that of one that extracts a quarter of them: 1
@@ -33,8 +33,8 @@ from geco.extraction.settings import ExtractSettings
 WARM = 16  # images
 
 
-def photographs(folder, count, side):
-    """JPEG files of smooth noise: what is shown does not change how long it takes."""
+def write_images(folder, count, side):
+    """JPEG files of smooth noise: the content does not change the time."""
     folder.mkdir()
     for number in range(count):
         noise = np.random.default_rng(number).integers(0, 256, (24, 24, 3), dtype=np.uint8)
@@ -56,14 +56,14 @@ def extracted(model, places, out, settings):
 
 
 def seconds(work, *arguments):
-    """How long it takes: on the clock, and of processors."""
+    """Wall-clock seconds and processor seconds of the work."""
     start = time.perf_counter(), time.process_time()
     work(*arguments)
     return time.perf_counter() - start[0], time.process_time() - start[1]
 
 
 def extracted_by_ray(model, load, places, out, settings):
-    """Images a second of two workers once both are at work, and the seconds until the first shards were there."""
+    """Images per second of two workers once both are running, and the seconds until their first shards were written."""
     moments = []
 
     def progress(what, done, total):
@@ -72,12 +72,12 @@ def extracted_by_ray(model, load, places, out, settings):
     start = time.perf_counter()
     with extraction.begin(out, lambda: extraction.find(places), model, settings) as job:
         cluster.run(job, load, workers=2, cpus=1, progress=progress)
-    (first, before), (last, after) = moments[2], moments[-1]  # the first shard of each worker is there
+    (first, before), (last, after) = moments[2], moments[-1]  # the first shard of each worker is written
     return (after - before) / (last - first), first - start
 
 
 def peak_of(folder, count, name, size, out):
-    """Megabytes of a process that extracts so many of the images, at most."""
+    """Peak megabytes of a process that extracts the first `count` images."""
     model = geco.load(name, size=size)
     paths = sorted(Path(folder).iterdir())[:count]
     extracted(model, paths, Path(out), ExtractSettings(per_shard=32))
@@ -85,20 +85,20 @@ def peak_of(folder, count, name, size, out):
 
 
 def measured(asked, folder):
-    """The rounds of each way."""
+    """The results of each round, bytes on disk per image, and the ratio of peak memory."""
     load = partial(geco.load, asked.model, size=asked.size)
-    model, photos = load(), photographs(folder / "photos", asked.images, asked.side)
-    paths = sorted(photos.iterdir())
+    model, source = load(), write_images(folder / "photos", asked.images, asked.side)
+    paths = sorted(source.iterdir())
     bare(model, paths[:WARM])
     rounds = []
     for number in range(asked.repeats):
         alone = seconds(bare, model, paths)
-        whole = seconds(extracted, model, [photos], folder / f"one{number}", ExtractSettings())
+        whole = seconds(extracted, model, [source], folder / f"one{number}", ExtractSettings())
         one = {"bare": len(paths) / alone[0], "one": len(paths) / whole[0], "cpu": alone[1] / whole[1]}
         one["core seconds"] = whole[1] / len(paths)
         if asked.ray:  # work is divided by shards: several for each worker
             settings = ExtractSettings(per_shard=asked.per_shard)
-            rate, waited = extracted_by_ray(model, load, [photos], folder / f"ray{number}", settings)
+            rate, waited = extracted_by_ray(model, load, [source], folder / f"ray{number}", settings)
             one |= {"ray": rate, "waited": waited}
         rounds.append(one)
     disk = sum(path.stat().st_size for path in (folder / "one0").rglob("*") if path.is_file()) / asked.images

@@ -1,11 +1,11 @@
-"""Frames per second of the first blocks of a model: depth × side × engine, end to end, to choose a small model by.
+"""Frames per second of the first blocks of a model: depth × side × engine, end to end, for choosing a small model.
 
 The packaged model unless `--model` names another, cut off after each of `--depths` blocks (untrained, which does not
 change its speed), exported for each of `--engines` (onnx, openvino, onnx-int8, openvino-int8; torch is always there)
 and timed at each of `--sides`: a decoded frame of 640 × 480 → resized → features → 8 points transferred, as
-`geco bench --end-to-end` does, in alternating rounds; medians and spread. Beside them what a merged model weighs in
+`geco bench --end-to-end` does, in alternating rounds; medians and spread. Also shown: the size of the merged model in
 16 bits, and the floating point operations of encoding. `--out FOLDER` keeps the report. Last line: the fastest against
-the whole model by torch at its own side, which is timed as well; memory is that of the weights.
+the whole model in torch at its own side, which is timed as well; memory is that of the weights.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def at_side(encoder, side):
 
 
 def encoders_of(whole, depths, sides, engines, folder):
-    """What is timed, by name, and what is known of it: depth, side, engine, operations, weights."""
+    """The encoders to time, by name, and for each the operations and the megabytes of weights."""
     encoders, facts = {}, {}
     for depth in depths:
         model = cut(whole, depth)

@@ -24,7 +24,7 @@ from geco.types import FeatureMap
 
 
 def make_pairs(count, *, channels, grid, size, keypoints, seed=0):
-    """Smooth random maps and random points: a peak of the scores is a region, as with real features."""
+    """Smooth random maps and random points: a score peak covers a region, as with real features."""
     generator = torch.Generator().manual_seed(seed)
     pairs = []
     for _ in range(count):
@@ -70,7 +70,7 @@ def seconds(function, pairs):
 
 
 def peak_megabytes(function, pair):
-    """Memory that a call needs beyond what was there."""
+    """Memory that a call needs beyond what was in use before."""
     devices.release()
     before, peak, stop = devices.resident(), [0], threading.Event()
 

@@ -2,7 +2,7 @@
 
     python speed/loading.py [--pairs 60] [--size 518] [--repeats 3]
 
-The photographs are made here, or are JPEG files of the folder that GECO_DATA names.
+The images are generated here, or are the JPEG files of the folder that GECO_DATA names.
 """
 
 import argparse
@@ -33,8 +33,8 @@ SKELETON = Skeleton(tuple(str(i) for i in range(KEYPOINTS)), tuple(range(KEYPOIN
 BATCH = 6
 
 
-def photographs(folder: Path, count: int) -> list[Path]:
-    """JPEG files: real ones where GECO_DATA is set, else made of noise as rough as a photograph's."""
+def image_files(folder: Path, count: int) -> list[Path]:
+    """JPEG files: real ones where GECO_DATA is set, else noise with about as much detail as a camera image."""
     if root := os.environ.get("GECO_DATA"):
         real = sorted(Path(root).rglob("*.jpg"))
         return [real[i * len(real) // count] for i in range(min(count, len(real)))]
@@ -77,7 +77,7 @@ def read_only(pairs: Joint) -> int:
 
 
 def loader(pairs: Joint, settings: AugmentSettings, workers: int) -> DataLoader:
-    """As training has it: workers are started once and stay, so the warm-up pays for them."""
+    """As in training: workers are started once and stay, so starting them is part of the warm-up."""
     return DataLoader(
         TrainingPairs(pairs, settings, seed=0),
         batch_size=BATCH,
@@ -149,8 +149,8 @@ def main() -> None:
     torch.set_num_threads(1)  # as in a worker, so that 0 and 1 workers compare
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        views = [view(path, folder) for path in photographs(folder, arguments.pairs + 1)]
-        pairs = Joint({"photographs": [Pair(a, b, SKELETON) for a, b in pairwise(views)]})
+        views = [view(path, folder) for path in image_files(folder, arguments.pairs + 1)]
+        pairs = Joint({"images": [Pair(a, b, SKELETON) for a, b in pairwise(views)]})
         settings = AugmentSettings(size=arguments.size)
         report(pairs, settings, arguments.repeats)
 

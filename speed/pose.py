@@ -1,4 +1,4 @@
-"""Poses beside their encoder: decorating 5,000 vertices from 60 views, and matching and solving one photograph.
+"""Pose estimation against its encoder: decorating 5,000 vertices from 60 views, and matching and solving one image.
 
 The encoder is the packaged model unless `--channels` makes it a stand-in that only averages colours. Decorating is
 compared with the encoder's own time for the same images, its medians with those of all samples at once (views ×
@@ -41,7 +41,7 @@ class Averaging:
 
 
 def tube(vertices):
-    """A bent closed surface of about so many vertices."""
+    """A bent closed surface of about `vertices` vertices."""
     rings, sides = max(4, vertices // 40), 40
     along, around = np.meshgrid(np.linspace(0.1, 3.0, rings), np.arange(sides) * 2 * np.pi / sides, indexing="ij")
     radius = 0.3 + 0.15 * np.sin(3 * along)
@@ -58,7 +58,7 @@ def picture_of(mesh):
 
 
 def samples(views, vertices, channels):
-    """Maps, places and visibility like those of a decoration."""
+    """Random maps, places and visibility, shaped like those of a decoration."""
     torch.manual_seed(0)
     maps = [FeatureMap(torch.randn(channels, *GRID), (392, 392)) for _ in range(views)]
     return maps, torch.rand(views, vertices, 2) * 392, torch.rand(views, vertices) < 0.35

@@ -1,11 +1,11 @@
-"""Keypoints carried to a folder of photographs: the whole of propagation against the encoder alone.
+"""Keypoints propagated to a folder of images: all of propagation against the encoder alone.
 
     python speed/propagate.py [--images 16] [--references 10] [--model geco-s] [--repeats 3] [--json]
 
 Both read the same files and encode them in batches; propagation also votes on every keypoint. In each round one follows
-the other, so that a busy machine slows both; `ratio` is the median over rounds of propagation / encoder on the clock,
-`cpu_ratio` the same in seconds of processors, which other programs disturb less. `speedup` and `memory_ratio` are of
-voting alone, against the score maps of every reference added up.
+the other, so that a busy machine slows both; `ratio` is the median over rounds of propagation / encoder in wall-clock
+time, `cpu_ratio` the same in processor seconds, which depend less on other programs. `speedup` and `memory_ratio` are
+of voting alone, against the score maps of every reference added up.
 """
 
 import argparse
@@ -29,8 +29,8 @@ from geco.types import FeatureMap, Skeleton
 POINTS = 20  # keypoints of an animal
 
 
-def photograph(path, seed, side=480):
-    """Smooth noise: what is shown does not change how long it takes."""
+def write_image(path, seed, side=480):
+    """Smooth noise: the content does not change the time."""
     noise = np.random.default_rng(seed).integers(0, 256, (12, 12, 3), dtype=np.uint8)
     Image.fromarray(noise).resize((side, side), Image.Resampling.BICUBIC).save(path)
     return path
@@ -51,7 +51,7 @@ def labels(paths):
 
 
 def timed(results):
-    """Seconds until the last result is there: on the clock, and of processors."""
+    """Wall-clock seconds and processor seconds until the last result."""
     start = time.perf_counter(), time.process_time()
     for _ in results:
         pass
@@ -116,8 +116,8 @@ def main():
     asked = parser.parse_args()
     model = geco.load(asked.model)
     with tempfile.TemporaryDirectory() as folder, torch.inference_mode():
-        paths = [photograph(Path(folder) / f"{i}.jpg", i) for i in range(asked.images)]
-        known = [photograph(Path(folder) / f"r{i}.jpg", 1000 + i) for i in range(asked.references)]
+        paths = [write_image(Path(folder) / f"{i}.jpg", i) for i in range(asked.images)]
+        known = [write_image(Path(folder) / f"r{i}.jpg", 1000 + i) for i in range(asked.references)]
         start = time.perf_counter()
         propagator = Propagator.of(model, labels(known))
         preparing = time.perf_counter() - start

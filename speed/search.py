@@ -1,13 +1,13 @@
 """Searching for a part: the index with its refinement against brute force, which scores every map exactly.
 
     python speed/search.py [--images 400] [--channels 64] [--grid 12] [--kind ivfpq] [--questions 5] [--repeats 3]
-    python speed/search.py --photographs DATA/CUB_200_2011 DATA/Animal-Pose DATA/PF-WILLOW --images 4480
+    python speed/search.py --folders DATA/CUB_200_2011 DATA/Animal-Pose DATA/PF-WILLOW --images 4480
     python speed/search.py --index runs/search/geco-s/index
 
-Without photographs or an index the maps are made up: smooth, around some hundred directions. Both ways read the same
-folder of features and answer the same questions in turns, encoding not included; `speedup` is the median over rounds of
-brute force / search, `recall` the share of the ten best that search finds too, `memory_ratio` the index in memory
-against the descriptors as they are.
+Without folders of images or an index the maps are synthetic: smooth, around some hundred directions. Both ways read the
+same folder of features and answer the same queries in turns, encoding not included; `speedup` is the median over rounds
+of brute force / search, `recall` the share of the ten best that search finds too, `memory_ratio` the index in memory
+against the uncompressed descriptors.
 """
 
 import argparse
@@ -34,7 +34,7 @@ EXACT = MatchSettings(threshold=-1.0)
 
 
 def made_up(images, channels, grid):
-    """Smooth maps whose patches lie around some directions, as parts do."""
+    """Smooth synthetic maps whose patches cluster around some directions, as parts do."""
     generator = torch.Generator().manual_seed(0)
     directions = torch.randn(300, channels, generator=generator)
     for number in range(images):
@@ -45,7 +45,7 @@ def made_up(images, channels, grid):
 
 
 def encoded(places, count, name):
-    """Maps of photographs, spread over the folders."""
+    """Maps of `count` images, spread over the folders."""
     paths = listing.image_files(places)
     chosen = paths[:: max(1, len(paths) // count)][:count]
     yield from zip(map(str, chosen), geco.load(name).extract_stream(chosen), strict=True)
@@ -97,8 +97,8 @@ def opened(asked, folder):
     """The index that is measured, and the seconds it took to make."""
     if asked.index:
         return search.open_index(asked.index), 0.0
-    if asked.photographs:
-        maps, name = encoded(asked.photographs, asked.images, asked.model), asked.model or "default"
+    if asked.folders:
+        maps, name = encoded(asked.folders, asked.images, asked.model), asked.model or "default"
     else:
         maps, name = made_up(asked.images, asked.channels, asked.grid), "made up"
     features = extraction.open(extraction.write_folder(Path(folder) / "features", maps, model=name, fingerprint=name))
@@ -115,7 +115,7 @@ def main():
     parser.add_argument("--kind", default="ivfpq")
     parser.add_argument("--questions", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--photographs", nargs="*")
+    parser.add_argument("--folders", "--photographs", nargs="*", help="of images to index")
     parser.add_argument("--index")
     parser.add_argument("--model")
     asked = parser.parse_args()

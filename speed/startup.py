@@ -1,8 +1,8 @@
 """Start-up: `geco transfer A B -p x,y --json` against `python -c "import torch"`, each a cold process.
 
 Both are started alternately, so that a busy machine slows both alike; the first round, which fills the disk's cache
-(and merges an adapter, if `--model` is one), does not count. `speedup` is that of importing torch alone over the whole
-command: what a user waits beyond torch is the ratio, its inverse. The target is a ratio of at most 2.5.
+(and merges an adapter, if `--model` is one), does not count. `ratio` is the time of the whole command over
+that of importing torch alone, `speedup` its inverse. The target is a ratio of at most 2.5.
 """
 
 import argparse
@@ -18,8 +18,8 @@ from random import Random
 from PIL import Image
 
 
-def photograph(path, seed):
-    """Smooth random colours, as large as a small photograph."""
+def write_image(path, seed):
+    """An image file of 640 × 480 pixels with smooth random colours."""
     noise = bytes(Random(seed).randrange(256) for _ in range(8 * 6 * 3))
     Image.frombytes("RGB", (8, 6), noise).resize((640, 480), Image.Resampling.BICUBIC).save(path)
 
@@ -45,7 +45,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         pictures = [str(Path(folder) / name) for name in ("a.jpg", "b.jpg")]
         for seed, path in enumerate(pictures):
-            photograph(path, seed)
+            write_image(path, seed)
         model = ["-m", options.model] if options.model else []
         commands = {
             "import torch": [sys.executable, "-c", "import torch"],

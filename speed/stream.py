@@ -2,9 +2,9 @@
 
     python speed/stream.py [--images 16] [--width 4000] [--repeats 3] [--batch 4] [--model NAME]
 
-The photographs are made here. A round goes through the files three times: the plain loop (read, resize and encode one
+The images are generated here. A round goes through the files three times: the plain loop (read, resize and encode one
 batch after the other, in one thread), the stream, and the stream with drafts (JPEG decoded at a fraction of its size).
-`busy` is the time that encoding alone takes, with the images prepared, over the time of the stream. Peak memory is
+`busy` is the time of encoding prepared images alone over the time of the stream. Peak memory is
 measured in a fresh process each.
 """
 
@@ -25,8 +25,8 @@ import geco
 from geco import images
 
 
-def photographs(folder, count, width):
-    """JPEG files of smooth colours with noise as rough as a camera's."""
+def write_images(folder, count, width):
+    """JPEG files of smooth colours with noise like a camera's."""
     rng = np.random.default_rng(0)
     size = (width, width * 3 // 4)
     paths = []
@@ -76,7 +76,7 @@ def encoding_alone(model, paths, batch):
 
 def main(options):
     with tempfile.TemporaryDirectory() as folder:
-        paths = photographs(Path(folder), options.images, options.width)
+        paths = write_images(Path(folder), options.images, options.width)
         model = geco.load(options.model, device="cpu")
         seconds = {name: [] for name in WAYS}
         alone = []

@@ -1,12 +1,12 @@
-"""Pairs per second of a training step against the naive arrangement, and what the step costs beside its encoder.
+"""Pairs per second of a training step against the naive arrangement, and compared with its encoder alone.
 
     python speed/training.py                      # ViT-S, 224 and 518 px, 6 pairs
     python speed/training.py --sizes 224 --repeats 5
 
 Ours: both images of all pairs in one forward pass, transport in batches with its own backward pass. Naive: two
 forward passes per pair, then for each pair a log-domain Sinkhorn loop and the whole plan, differentiated by autograd.
-Encoder: its forward and backward pass over the same 12 images, alone. The ways take turns in one process after a
-warm-up; loading is left out. Weights are random: they do not change the time.
+Encoder: its forward and backward pass over the same 12 images, alone. They take turns in one process after a
+warm-up; loading is not included. Weights are random: they do not change the time.
 """
 
 import argparse
@@ -207,18 +207,18 @@ def main() -> None:
     if given.peak:
         print(peak_megabytes(given.peak, int(given.sizes), given.pairs, given.blocks))
         return
-    figures = {}
+    reports = {}
     for side in map(int, given.sizes.split(",")):
         seconds = measure(side, given.pairs, given.repeats, given.blocks)
-        figures[side] = report(side, given.pairs, given.blocks, seconds)
+        reports[side] = report(side, given.pairs, given.blocks, seconds)
     print("speedup: naive seconds over ours; memory_ratio: our peak over the naive one; step_over_encoder: our whole")
-    print("step over the encoder's own passes; all for the size where they are worst, then for each size")
+    print("step over the encoder's own passes; first for the worst size, then for each size")
     result: dict[str, float] = {
-        "speedup": min(found["speedup"] for found in figures.values()),
-        "memory_ratio": max(found["memory_ratio"] for found in figures.values()),
-        "step_over_encoder": max(found["step_over_encoder"] for found in figures.values()),
+        "speedup": min(one["speedup"] for one in reports.values()),
+        "memory_ratio": max(one["memory_ratio"] for one in reports.values()),
+        "step_over_encoder": max(one["step_over_encoder"] for one in reports.values()),
     }
-    result |= {f"{name}_{side}": value for side, found in figures.items() for name, value in found.items()}
+    result |= {f"{name}_{side}": value for side, one in reports.items() for name, value in one.items()}
     print("RESULT", json.dumps(result))
 
 

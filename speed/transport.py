@@ -1,7 +1,7 @@
-"""Time and memory of the transport layer against the two ways it is usually written.
+"""Time and memory of the transport layer against two common implementations.
 
     python speed/transport.py                # the table: seconds (median, fastest, slowest) and peak memory
-    python speed/transport.py --profile      # where our time goes
+    python speed/transport.py --profile      # which operations take our time
     python speed/transport.py --grid 16      # smaller images
 
 All three go from given scores to the gradient of the scores, through a loss that reads 100 entries of each plan and
@@ -123,7 +123,7 @@ def check_gradients(inputs: Inputs) -> float:
 
 
 def cosine_seconds(pairs: int, grid: int, repeats: int) -> float:
-    """Median time of the product of the features, there and back."""
+    """Median time of the product of the features, forward and backward."""
     maps = [FeatureMap(torch.randn(pairs, CHANNELS, grid, grid), (grid * 14, grid * 14)).unit() for _ in range(2)]
     for features in maps:
         features.values.requires_grad_()
@@ -170,12 +170,12 @@ def report(pairs: int, grid: int, repeats: int) -> dict[str, object]:
     }
 
 
-def table(figures: dict) -> str:
-    ways = figures["ways"]
+def table(measured: dict) -> str:
+    ways = measured["ways"]
     baseline = ways["log domain, autograd (a)"]
     lines = [
-        f"{figures['pairs']} pairs, {figures['side']}×{figures['side']} scores, {SETTINGS.iterations} iterations, "
-        f"{figures['threads']} threads; forward + backward",
+        f"{measured['pairs']} pairs, {measured['side']}×{measured['side']} scores, {SETTINGS.iterations} iterations, "
+        f"{measured['threads']} threads; forward + backward",
         f"{'':28}{'median':>9}{'min':>9}{'max':>9}{'faster':>9}{'peak MB':>10}{'share':>8}",
     ]
     for name, row in ways.items():
@@ -187,8 +187,8 @@ def table(figures: dict) -> str:
             f"{name:28}{row['median_s']:8.3f}s{row['min_s']:8.3f}s{row['max_s']:8.3f}s{faster:8.1f}×"
             f"{row['peak_mb']:10.0f}{share:8.3f}"
         )
-    lines.append(f"cosine product of {CHANNELS} channels, there and back: {figures['cosines_s']:.3f}s")
-    lines.append(f"largest relative difference of the gradients of ours and (b): {figures['gradient_difference']:.1e}")
+    lines.append(f"cosine product of {CHANNELS} channels, forward + backward: {measured['cosines_s']:.3f}s")
+    lines.append(f"largest relative difference of the gradients of ours and (b): {measured['gradient_difference']:.1e}")
     return "\n".join(lines)
 
 
@@ -215,9 +215,9 @@ def main() -> None:
     elif given.profile:
         print(profile(make_inputs(given.pairs, given.grid)))
     else:
-        figures = report(given.pairs, given.grid, given.repeats)
-        print(json.dumps(figures, indent=2) if given.json else table(figures))
-        print("RESULT", json.dumps(result(figures["ways"])))
+        measured = report(given.pairs, given.grid, given.repeats)
+        print(json.dumps(measured, indent=2) if given.json else table(measured))
+        print("RESULT", json.dumps(result(measured["ways"])))
 
 
 if __name__ == "__main__":

@@ -17,13 +17,13 @@ HERE = Path(__file__).parent
 
 
 def in_few_colours(picture: Image.Image) -> Image.Image:
-    """The picture in 256 colours, a third of the size; those of points and similarity maps are among them."""
+    """The picture in 256 colours, a third of its size; the colours of points and similarity maps are kept."""
     points = [int(colour[i : i + 2], 16) for colour in viz.PALETTE for i in (1, 3, 5)]
     heat = [255, 255, 255]  # white
     heat += [round(255 * value) for share in range(17) for value in colormaps["viridis"](share / 16)[:3]]
-    photographs = picture.quantize(256 - (len(points) + len(heat)) // 3).getpalette() or []
+    of_images = picture.quantize(256 - (len(points) + len(heat)) // 3).getpalette() or []
     palette = Image.new("P", (1, 1))
-    palette.putpalette([*photographs, *points, *heat])
+    palette.putpalette([*of_images, *points, *heat])
     return picture.quantize(palette=palette, dither=Image.Dither.FLOYDSTEINBERG)
 
 

@@ -2,7 +2,7 @@
 
     python docs/figures/birds.py data/CUB_200_2011 runs/cub-whole/focus-small runs/cub-whole/geco-s
 
-The folders must have been made with `geco evaluate keypoints cub … --set n_pairs=4000`, on whole photographs.
+The folders must have been made with `geco evaluate keypoints cub … --set n_pairs=4000`, on whole images.
 """
 
 import argparse
@@ -19,14 +19,14 @@ RADIUS = 0.1  # of the target's longer side
 
 
 def part(name: str) -> str:
-    """A part of either side."""
+    """The name of a part without its side."""
     return name.removeprefix("left ").removeprefix("right ")
 
 
 def count(
     pairs: data.PairDataset, predictions: Mapping[int, evaluation.Prediction]
 ) -> tuple[Counter[str], Counter[str], Counter[str]]:
-    """Of each part the queries with a visible match and the hits; and where the misses went."""
+    """For each part, the queries with a visible match and the hits; and where the misses went."""
     queries, hits, misses = Counter[str](), Counter[str](), Counter[str]()
     for index, pair in enumerate(pairs):
         radius, twin = RADIUS * max(pair.target.size), pair.table.twin

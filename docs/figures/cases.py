@@ -1,7 +1,7 @@
 """Draws the sheets of docs/model-geco-s.md: `python docs/figures/cases.py` (needs the [backbone] extra and the
-photographs that come with gradio: `pip install --no-deps gradio`).
+example images that come with gradio: `pip install --no-deps gradio`).
 
-Queries of the cases 11, 10 and 01 on four photographs that were in no training. Left and right are the animal's own.
+Queries of the cases 11, 10 and 01 on four images that were not used in training. Left and right are the animal's own.
 The lion's right ear is under its mane, the runner shows its right side.
 """
 
@@ -26,12 +26,12 @@ POINTS: dict[str, dict[str, tuple[float, float]]] = {
 NAMES = tuple(POINTS["cheetah"])
 HEAD = Skeleton(NAMES, twin=(1, 0, 3, 2), mirror=(1, 0, 3, 2))
 EYES = Skeleton(NAMES[:2], twin=(1, 0), mirror=(1, 0))
-AROUND_RUNNER = (60, 10, 400, 350)  # a square around it, as the animals of the evaluation are shown
+AROUND_RUNNER = (60, 10, 400, 350)  # a square around it, as in the evaluation of animals
 PAIRS = (("cheetah", "cub"), ("cub", "lion"), ("cheetah", "lion"), ("cub", "runner"), ("cheetah", "runner"))
 
 
 def view(name: str, file: Path, skeleton: Skeleton) -> View:
-    """A photograph with the points of a skeleton that it shows."""
+    """An image with the points of a skeleton that are visible in it."""
     xy = torch.tensor([POINTS[name].get(point, (0.0, 0.0)) for point in skeleton.names]).float()
     visible = torch.tensor([point in POINTS[name] for point in skeleton.names])
     shown = View(file, images.size_of(file), Keypoints(xy, visible), name=name)
@@ -40,11 +40,11 @@ def view(name: str, file: Path, skeleton: Skeleton) -> View:
 
 def main(folder: Path = HERE) -> None:
     """Write one sheet for each case."""
-    photographs, model = gallery.find_photographs(), geco.load(device="cpu")
+    files, model = gallery.find_photographs(), geco.load(device="cpu")
     pairs = []
     for source, target in PAIRS:
-        skeleton = EYES if target == "runner" else HEAD  # its two ears are one spot
-        sides = (view(name, photographs[name], skeleton) for name in (source, target))
+        skeleton = EYES if target == "runner" else HEAD  # its two ears cannot be told apart
+        sides = (view(name, files[name], skeleton) for name in (source, target))
         pairs.append(Pair(*sides, skeleton, f"{source} → {target}"))
     way = MatchSettings(threshold=model.threshold)
     predictions = keypoints.predict(model, pairs, [way])

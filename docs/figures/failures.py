@@ -2,7 +2,7 @@
 
     python docs/figures/failures.py data/Animal-Pose runs/geco-s-val --split val --limit 250
 
-The folder must have been made with `--set photographs=listed --set crop=square` and the same split and limit.
+The folder must have been made with `--set images=listed --set crop=square` and the same split and limit.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def heading(points: Keypoints, names: tuple[str, ...]) -> int | None:
 
 
 def conditions(pair: Pair, crowded: set[Any]) -> Iterator[str]:
-    """What is true of a pair."""
+    """The conditions that a pair meets."""
     names = pair.table.names
     views = (pair.source, pair.target)
     tilts = [tilt(view.points, names) for view in views]
@@ -67,7 +67,7 @@ def other_legs(names: tuple[str, ...], row: int, twin: int) -> list[int]:
 
 
 class Tally:
-    """Queries with a visible match, hits, and of those with a visible twin what went to it."""
+    """Counts of queries with a visible match and of hits; of those with a visible twin, also how many went to it."""
 
     def __init__(self) -> None:
         self.counts: dict[str, Counter[str]] = {}
@@ -89,8 +89,8 @@ def count(
     pairs: data.PairDataset, predictions: Mapping[int, evaluation.Prediction]
 ) -> tuple[Tally, Tally, Counter[str]]:
     """How often which joints are found, under which conditions, and where missed joints of legs went."""
-    photographs = Counter(view.image for view in pairs.views)
-    crowded = {photograph for photograph, animals in photographs.items() if animals > 1}
+    animals_in = Counter(view.image for view in pairs.views)
+    crowded = {image for image, animals in animals_in.items() if animals > 1}
     by_joint, by_condition, ends = Tally(), Tally(), Counter[str]()
     for index, pair in enumerate(pairs):
         radius = RADIUS * max(pair.target.size)
@@ -125,7 +125,7 @@ if __name__ == "__main__":
     parser.add_argument("--split", default="val")
     parser.add_argument("--limit", type=int)
     given = parser.parse_args()
-    options = ("photographs=listed", "crop=square")
+    options = ("images=listed", "crop=square")
     pairs = data.load("animalpose", given.root, given.split, options, limit=given.limit)
     by_joint, by_condition, ends = count(pairs, evaluation.read_predictions(given.folder, pairs))
     by_joint.show("joint")

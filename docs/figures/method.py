@@ -1,7 +1,7 @@
 """Draws the diagram of docs/method.md: `python docs/figures/method.py` (needs the example images: see `geco examples`).
 
 Two images, the features of one encoder, the bordered scores, the plan with its bins, and what training and inference
-make of them.
+do with them.
 """
 
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Writes a mesh of a spotted cat, made by formula: `python docs/figures/quadruped.py cat.ply` (needs the [pose] extra).
 
 Balls and the hulls between them melt into one surface, which surface nets (Gibson 1998) turn into triangles. y is up,
-the cat faces +z, and its own left is +x. With it `geco pose` can be tried without a mesh of one's own.
+the cat faces +z, and its own left is +x. It lets you try `geco pose` without a mesh of your own.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""A dataset to try things on: renderings of the cat of quadruped.py with exact keypoints, as COCO keypoints.
+"""A small dataset for examples: renderings of the cat of quadruped.py with exact keypoints, as COCO keypoints.
 
 python docs/figures/rendered.py cats 24    # cats/annotations.json, cats/images, cats/masks
 """

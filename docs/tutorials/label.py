@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Label a set
 #
-# Label a few images by hand, let the model label the rest, and review what is uncertain. On the command line this is
+# Label a few images by hand, let the model label the rest, and review the uncertain points. On the command line this is
 # `geco propagate labels.csv photos/ -o all.json --review`.
 
 # %%
@@ -16,8 +16,8 @@ model = geco.load()
 # %% [markdown]
 # ## Labels
 #
-# Any annotation tool will do: COCO, DeepLabCut, SLEAP, Label Studio, CVAT, or a table like this one. Two images are
-# labelled here; the tail of the runner is visible, that of the portrait is not.
+# Labels can be in COCO, DeepLabCut, SLEAP, Label Studio or CVAT format, or in a table like this one. Two images are
+# labelled here; the tail tip is visible in the image of the runner, but not in the portrait.
 
 # %%
 LABELS = """image,animal,name,x,y,visible
@@ -35,7 +35,7 @@ print(labels.skeleton.names)
 # %% [markdown]
 # ## The other images
 #
-# Every point comes with its place, whether it is visible, and an uncertainty: the share of such points that is expected
+# Every point comes with its place, whether it is visible, and an uncertainty: the share of such points that are expected
 # to be wrong.
 
 # %%
@@ -51,8 +51,8 @@ for image in labelled:
 # %% [markdown]
 # ## Back into your tool
 #
-# The results are written in any of the formats. `geco propagate --review` also writes a page on which points are dragged to
-# where they belong; `--round 2 --corrected FILE` uses the corrections.
+# The results can be written in any of the formats. `geco propagate --review` also writes a page on which wrong points can be
+# dragged to their correct place; `--round 2 --corrected FILE` uses the corrections.
 
 # %%
 propagation.write_annotations(propagation.LabelSet(labels.skeleton, tuple(labelled)), "all.json", format="coco")

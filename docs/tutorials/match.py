@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Match two images
 #
-# Carry points from one image to another, see where the model is sure, and let it say what is not visible. The four
-# example images come with gradio's wheel (`pip install --no-deps gradio`).
+# Transfer points from one image to another, see how certain the model is, and find out which points are not visible. The
+# four example images come with gradio's wheel (`pip install --no-deps gradio`).
 
 # %%
 from pathlib import Path
@@ -43,7 +43,7 @@ for name, visible, score in zip(body, matches.visible, matches.score, strict=Tru
 # %% [markdown]
 # ## Similarity of every pixel
 #
-# Is the right eye as similar to the left one as the left eye of the other animal is?
+# How similar is each pixel of the cub to the left eye of the cheetah? Its left eye should be more similar than its right eye.
 
 # %%
 heat = geco.heatmap("photos/cheetah.jpg", "photos/cub.jpg", face["left eye"], model=model)
@@ -53,11 +53,11 @@ viz.save(viz.draw_heatmap(*pair, face["left eye"], heat, threshold=model.thresho
 # %% [markdown]
 # ## Many images
 #
-# A list of targets is encoded in batches; the source is encoded once. Features can also be kept and matched later.
+# A list of targets is encoded in batches; the source is encoded once. Features can also be stored and matched later.
 
 # %%
 targets = ["photos/cub.jpg", "photos/lion.jpg", "photos/runner.jpg"]
-for path, found in zip(targets, geco.transfer("photos/cheetah.jpg", targets, [(125, 147)], model=model), strict=True):
-    print(path, [round(value) for value in found.target[0].tolist()])
+for path, matches in zip(targets, geco.transfer("photos/cheetah.jpg", targets, [(125, 147)], model=model), strict=True):
+    print(path, [round(value) for value in matches.target[0].tolist()])
 features = model.extract("photos/cheetah.jpg")
 print(tuple(features.values.shape), "channels, rows, columns")

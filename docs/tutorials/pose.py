@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Pose from a mesh
 #
-# Where was the camera when an image of an animal was taken, given a mesh of *some* animal of that kind? Features are put
-# on the vertices of the mesh once; then every patch of an image finds its place on the surface, and PnP solves for the
-# camera. Run it in `docs/tutorials` of a clone, with the extra `[pose]`.
+# Where was the camera when an image of an animal was taken, given a mesh of *some* animal of that kind? Features are
+# computed for the vertices of the mesh once. Then every patch of an image is matched with a vertex, and PnP solves for
+# the camera. Run it in `docs/tutorials` of a clone, with the extra `[pose]`.
 
 # %%
 import sys
@@ -25,7 +25,7 @@ model = geco.load()
 # %% [markdown]
 # ## Features on the mesh
 #
-# The median over rendered views of the feature at each vertex. Twelve views are quick; the default is sixty. On the
+# Each vertex gets the median of its features over rendered views. Twelve views are quick; the default is sixty. On the
 # command line: `geco decorate cat.ply -o cat.safetensors`.
 
 # %%
@@ -35,18 +35,18 @@ print(len(decoration.seen), "vertices,", int((decoration.seen == 0).sum()), "uns
 # %% [markdown]
 # ## The camera of an image
 #
-# On the command line: `geco pose cat.safetensors photos/runner.jpg`. The mesh is a standing cat made by formula and the
-# animal is a running cheetah, so only part of the matches can agree.
+# On the command line: `geco pose cat.safetensors photos/runner.jpg`. The mesh is a standing cat built from formulas
+# and the animal is a running cheetah, so only part of the matches can agree.
 
 # %%
-photograph = images.read("photos/runner.jpg")
-found = geco.estimate_pose(decoration, photograph, model=model)
-print("found" if found.found else found.reason)
-if found.found:
-    print(int(found.inliers.sum()), "of", len(found.matches), "matches agree")
+image = images.read("photos/runner.jpg")
+estimate = geco.estimate_pose(decoration, image, model=model)
+print("found" if estimate.found else estimate.reason)
+if estimate.found:
+    print(int(estimate.inliers.sum()), "of", len(estimate.matches), "matches agree")
 
 # %%
-if found.found:
-    overlay = pose.place_colours(pose.Scene(decoration.mesh), found.camera) * np.array([1, 1, 1, 0.6])
-    panel = viz.SurfacePicture(photograph, overlay=overlay)
+if estimate.found:
+    overlay = pose.place_colours(pose.Scene(decoration.mesh), estimate.camera) * np.array([1, 1, 1, 0.6])
+    panel = viz.SurfacePicture(image, overlay=overlay)
     viz.save(viz.draw_surface_matches([[panel]], columns=("the mesh in its pose",)), "pose.png")

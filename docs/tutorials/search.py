@@ -33,10 +33,10 @@ run("index features -o parts-index".split())
 run("search parts-index photos/cheetah.jpg -p 162,92 -o eyes.png".split())
 
 # %% [markdown]
-# ## What no other image shows
+# ## A part that no other image shows
 #
-# The tip of a tail is in one image only. At the model's own threshold the lion passes as well, with a low score; a stricter
-# one leaves it out.
+# The tip of a tail is visible in one image only. At the model's own threshold the lion is returned as well, with a low score;
+# a higher threshold leaves it out.
 
 # %%
 run("search parts-index photos/runner.jpg -p 90,141 --csv".split())

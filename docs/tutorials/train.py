@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Train on your own animal
 #
-# Keypoints of some dozens of images are enough for a short training that starts from the packaged model. The images here
-# are renderings with exact keypoints, and training is cut to a few steps, so that the tutorial takes a minute; the
-# commands are the same for real ones. Run it in `docs/tutorials` of a clone, with the extras `[train]` and `[pose]`.
+# Keypoints on a few dozen images are enough for a short training that starts from the packaged model. The images here
+# are renderings with exact keypoints, and training is limited to a few steps, so that the tutorial takes a minute; the
+# commands are the same for real images. Run it in `docs/tutorials` of a clone, with the extras `[train]` and `[pose]`.
 
 # %%
 import sys
@@ -21,7 +21,7 @@ rendered.write(Path("cats"), 16)
 # ## Your images
 #
 # A folder with `annotations.json` (COCO keypoints, as most annotation tools export them) and `images/`; masks are optional
-# and can be made with `geco masks`. Names with *left* and *right* are recognised as counterparts. Look before you train:
+# and can be made with `geco masks`. Names with *left* and *right* are recognised as counterparts. Check the data before training:
 
 # %%
 run("data check coco cats --split train --show 2 --out check".split())
@@ -29,8 +29,8 @@ run("data check coco cats --split train --show 2 --out check".split())
 # %% [markdown]
 # ## Training
 #
-# `--model geco-s` starts from the packaged adapter. `--dry-run` says what would be done; stopped or killed, the same command
-# resumes from its last checkpoint. Leave out `--steps`, `--size` and the `--set` options for a real training.
+# `--model geco-s` starts from the packaged adapter. `--dry-run` says what would be done. If the training is stopped or killed, the same
+# command resumes from the last checkpoint. Leave out `--steps`, `--size` and the `--set` options for a real training.
 
 # %%
 quick = "--size 112 --steps 2 --batch-size 2 --workers 0 --set validation_pairs=4 --set validate_every=2 --set warmup=0"
