@@ -202,8 +202,8 @@ def _by_category(dataset_format: "DatasetFormat", counts: "Sequence[audit.SplitC
     table = Table("split", "category", "images", "keypoints", "pairs", "published pairs")
     for count in counts:
         published = dataset_format.published_pairs.get(count.split, {})
-        for category, photographs in sorted(count.photographs_of.items()):
-            numbers = (len(photographs), count.keypoints_of[category], count.pairs_of[category])
+        for category, names in sorted(count.photographs_of.items()):
+            numbers = (len(names), count.keypoints_of[category], count.pairs_of[category])
             total = f"{published[category]:,}" if category in published else ""
             table.add_row(count.split, category, *(f"{number:,}" for number in numbers), total)
     return table

@@ -40,7 +40,7 @@ def root(tmp_path):
     return tmp_path
 
 
-def test_one_file_is_split_by_photograph(root):
+def test_one_file_is_split_by_image(root):
     names = [{view.name for view in coco.load(root, split).views} for split in coco.SPLITS]
     assert set.union(*names) == {f"g{i}" for i in range(12)}
     assert sum(map(len, names)) == 12
