@@ -31,7 +31,7 @@ def build(only: str | None = None) -> typer.Typer:
     """The application with every command of this folder, or with those of one file of it."""
     app = typer.Typer(
         name="geco",
-        help="Geometry-aware dense image features: match parts across photos, tell left from right, "
+        help="Geometry-aware dense image features: match parts across images, tell left from right, "
         "know what is hidden.",
         no_args_is_help=True,
         rich_markup_mode="rich",

@@ -108,7 +108,7 @@ def surface(
     pairs = data.load(dataset, root, split, settings or ())
     if isinstance(pairs, data.PartDataset):
         raise InputError(f"{dataset} has part maps and no keypoints; animalpose has")
-    shown = evaluation.surface.photographs(pairs, category)[:limit]
+    shown = evaluation.surface.annotated_views(pairs, category)[:limit]
     loaded = room.load_mesh(mesh)
     reports: list[Report] = []
     for name in _names(model):

@@ -1,4 +1,4 @@
-"""`geco evaluate search`: annotated keypoints of held-out photographs, searched for in all photographs."""
+"""`geco evaluate search`: annotated keypoints of held-out images, searched for in all images."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from geco.search import PartIndex
 
 DEFAULTS = SearchProtocol()
-HELD_OUT = "test"  # the split whose photographs ask
+HELD_OUT = "test"  # the split whose images ask
 
 
 def search(
@@ -52,9 +52,9 @@ def search(
     dtype: Dtype = "float32",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
 ) -> None:
-    """Search for keypoints in all photographs of datasets: recall against brute force, precision, left/right, cost.
+    """Search for keypoints in all images of datasets: recall against brute force, precision, left/right, cost.
 
-    Keypoints of the photographs of the test splits are the questions; the photographs of all splits are searched.
+    Keypoints of the images of the test splits are the questions; the images of all splits are searched.
     Extraction resumes where it was.
 
     Example: [bold]geco evaluate search --data cub=data/CUB --data pfwillow=data/PF-WILLOW -m focus-small -m geco-s[/]
@@ -103,14 +103,14 @@ def _gallery(texts: Sequence[str], loader: Sequence[str], limit: int | None) -> 
 
     with notes.status("reading the datasets"):
         gallery = evaluation.search.gather(splits())
-    notes.print(f"{len(gallery.objects):,} photographs, {len(gallery.held_out):,} of them held out")
+    notes.print(f"{len(gallery.objects):,} images, {len(gallery.held_out):,} of them held out")
     return gallery
 
 
 def _indexed(
     encoder: "Extractor", gallery: "evaluation.search.Gallery", folder: Path, protocol: SearchProtocol, progress: Update
 ) -> "PartIndex":
-    """The index of all photographs of the gallery; features that a run has left are used again."""
+    """The index of all images of the gallery; features that a run has left are used again."""
     from geco import extraction, search
     from geco.extraction.settings import ExtractSettings
 

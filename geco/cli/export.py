@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 PANEL = "Measuring"
 
-PHOTOGRAPHS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")  # that are looked for in a folder
-MOST_PHOTOGRAPHS = 300  # more do not change the ranges that int8 takes from them
+IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")  # that are looked for in a folder
+MOST_IMAGES = 300  # more do not change the ranges that int8 takes from them
 RADII = (0.1, 0.05)
 SPLIT, LIMIT = "val", 200  # of a dataset that is checked with
 
@@ -37,7 +37,7 @@ def export_model(
     dynamic: Annotated[bool, typer.Option("--dynamic/--fixed", help="Images of any sides, or of --size alone.")] = True,
     half: Annotated[bool, typer.Option("--half", help="Weights of 16 bits: half the file.")] = False,
     int8: Annotated[bool, typer.Option("--int8", help="Weights and activations of 8 bits, calibrated.")] = False,
-    photographs: Annotated[
+    image_paths: Annotated[
         list[Path] | None,
         typer.Option(
             "--images",
@@ -76,7 +76,7 @@ def export_model(
     if check is not None and not int8:
         raise options.OptionError("--check measures what --int8 loses; give --int8 too")
     settings = ExportSettings(dynamic=dynamic, precision="int8" if int8 else "float16" if half else "float32")
-    files = _photographs(photographs)
+    files = _image_files(image_paths)
     _outputs.file(output, endings=tuple(export.ENDINGS), inputs=files)
     if output.suffix.lower() == ".xml":
         _outputs.spare(output.with_suffix(".bin"), files)
@@ -93,7 +93,7 @@ def export_model(
     _report(outcome, as_json=as_json)
 
 
-def _photographs(given: list[Path] | None) -> list[Path]:
+def _image_files(given: list[Path] | None) -> list[Path]:
     """The files that are named, those of folders included; else the images of the gallery."""
     if given is None:
         from geco.demo import gallery
@@ -107,12 +107,12 @@ def _photographs(given: list[Path] | None) -> list[Path]:
     files: list[Path] = []
     for place in given:
         inside = sorted(place.iterdir()) if place.is_dir() else [place]
-        inside = inside if not place.is_dir() else [path for path in inside if path.suffix.lower() in PHOTOGRAPHS]
+        inside = inside if not place.is_dir() else [path for path in inside if path.suffix.lower() in IMAGE_ENDINGS]
         if not inside:
-            raise InputError(f"{place} holds no images ({', '.join(PHOTOGRAPHS)})")
+            raise InputError(f"{place} holds no images ({', '.join(IMAGE_ENDINGS)})")
         files += inside
-    step = max(1, len(files) // MOST_PHOTOGRAPHS)
-    return files[::step][:MOST_PHOTOGRAPHS]
+    step = max(1, len(files) // MOST_IMAGES)
+    return files[::step][:MOST_IMAGES]
 
 
 def _pairs(text: str, split: str, limit: int) -> "PairSequence":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from geco.cli import _matches, _outputs, _photographs
+from geco.cli import _matches, _outputs, _regions
 from geco.cli import _options as options
 from geco.cli._points import read_points
 
@@ -39,11 +39,11 @@ def match(
             help="Leave the background out: what is not on a mask or, without one, not common to both images.",
         ),
     ] = False,
-    source_box: _photographs.SourceBox = None,
+    source_box: _regions.SourceBox = None,
     target_box: Annotated[
         str | None, typer.Option("--target-box", help="The same of the target.", metavar="BOX")
     ] = None,
-    source_mask: _photographs.SourceMask = None,
+    source_mask: _regions.SourceMask = None,
     target_mask: Annotated[Path | None, typer.Option("--target-mask", help="The same of the target.")] = None,
     model: options.Model = None,
     layer: options.Layer = None,
@@ -71,7 +71,7 @@ def match(
     inputs = (source, target, *filter(None, (source_mask, target_mask)))
     path = _planned(output, name="match.png", inputs=inputs, for_scripts=for_scripts)
     pictures = _read(source, target)
-    boxes = _photographs.box(source_box), _photographs.box(target_box)
+    boxes = _regions.box(source_box), _regions.box(target_box)
     start, end = Region(pictures[0], boxes[0], source_mask), Region(pictures[1], boxes[1], target_mask)
     for region in (start, end):
         place(region)  # raises, before the model is loaded

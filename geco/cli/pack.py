@@ -35,7 +35,7 @@ def pack(
     card: Annotated[
         Path | None, typer.Option(help="Model card (Markdown) to put in.", show_default="the model's own")
     ] = None,
-    photographs: Annotated[
+    image_paths: Annotated[
         list[Path] | None,
         typer.Option("--images", help="Images to compare features on; several times.", show_default="generated"),
     ] = None,
@@ -52,7 +52,7 @@ def pack(
     from geco.system import documents
 
     text = None if card is None else documents.read_text(card, expected="a model card")
-    pictures = [images.read(path) for path in photographs or ()]
+    pictures = [images.read(path) for path in image_paths or ()]
     _outputs.folder(output)
     with notes.status("packing the model"):
         packed = export.pack(

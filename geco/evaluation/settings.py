@@ -192,7 +192,7 @@ class FewShotProtocol:
 
 @dataclass(frozen=True)
 class SearchProtocol:
-    """Annotated keypoints of held-out photographs searched for among all others."""
+    """Annotated keypoints of held-out images searched for among all others."""
 
     questions: int = 20  # of a category
     count: int = 10  # answers that are looked at: recall@10, precision@10

@@ -40,7 +40,7 @@ Geometry-aware dense image features (GECO, Hartwig et al., ICCV 2025), written b
 import geco
 
 model = geco.load("{place}")
-features = model.extract("photo.jpg")
+features = model.extract("image.jpg")
 ```
 """
 

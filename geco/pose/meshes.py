@@ -14,7 +14,7 @@ from geco.pose.rig import Rig
 ENDINGS = (".glb", ".gltf", ".obj", ".ply", ".off", ".stl")
 FACES = 1_000_000  # above it, rendering and geodesics take minutes and gigabytes
 SAME = 1e-7  # of the diagonal: vertices closer than this are one
-ANIMALS = (0.01, 100.0)  # metres: diagonals of objects that are photographed
+ANIMALS = (0.01, 100.0)  # metres: diagonals of objects seen in images
 
 
 @dataclass(frozen=True)

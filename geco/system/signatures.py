@@ -37,7 +37,7 @@ def foreign(start: bytes) -> str | None:
         return "empty; get the file again"
     head = start.lstrip(b"\xef\xbb\xbf \t\r\n")[:64].lower()
     if start[4:12] in (b"ftypheic", b"ftypheix", b"ftypmif1", b"ftyphevc"):
-        return "a HEIC photograph; export it as JPEG"
+        return "a HEIC image; export it as JPEG"
     return next((about for magic, about in _FOREIGN if head.startswith(magic.lower())), None)
 
 

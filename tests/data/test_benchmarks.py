@@ -105,7 +105,7 @@ def of_pascal_keypoints(root, names):
 
 
 @pytest.mark.parametrize("write", [of_spair, of_pfpascal, of_animalpose, of_pascal_keypoints])
-def test_training_lists_leave_out_photographs_of_the_benchmarks(write, names, tmp_path, monkeypatch):
+def test_training_lists_leave_out_images_of_the_benchmarks(write, names, tmp_path, monkeypatch):
     module = write(tmp_path, names)
     # All in the training split of those that split by a hash, so that only the lists can keep an image out.
     for hashed in (animalpose, pascal_keypoints):
