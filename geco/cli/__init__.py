@@ -78,7 +78,7 @@ def run(arguments: Sequence[str]) -> int:
         return _misused(mistake)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
-    except SystemExit as end:  # typer's answer when whoever read our output has left
+    except SystemExit as end:  # typer's exit when the reader of our output has closed the pipe
         return int(end.code or 0)
     except Exception as error:
         if "--debug" in arguments or os.environ.get("GECO_DEBUG"):

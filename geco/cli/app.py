@@ -25,7 +25,7 @@ def serve_page(
         int | None, typer.Option("--port", help="Port to serve at.", show_default="the first free one from 7860")
     ] = DEFAULTS.port,
     share: Annotated[
-        bool, typer.Option("--share", help="Also ask gradio's servers for a public address, for everybody.")
+        bool, typer.Option("--share", help="Also ask gradio's servers for a public address, open to anyone.")
     ] = DEFAULTS.share,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
     megabytes: Annotated[float, typer.Option(help="Largest file that can be uploaded.")] = DEFAULTS.megabytes,
@@ -62,7 +62,7 @@ def serve_page(
         return
     with notes.status("starting the page"):
         page = demo.serve(studio, open_browser=browser)
-    notes.print(f"geco app: {page.url}" + (f" and, for everybody, {page.public}" if page.public else ""))
+    notes.print(f"geco app: {page.url}" + (f" and, open to anyone, {page.public}" if page.public else ""))
     notes.print("Ctrl-C ends it, and deletes what was uploaded.", style="dim")
     try:
         page.wait()

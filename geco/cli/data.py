@@ -1,4 +1,4 @@
-"""`geco data`: is this folder the dataset it should be, and what is in it?"""
+"""`geco data`: which datasets can be read, what a folder holds of one, and what is missing or damaged."""
 
 import json
 from collections.abc import Iterator, Sequence

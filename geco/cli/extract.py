@@ -71,7 +71,7 @@ def extract(
     ] = DEFAULTS.draft,
     per_shard: Annotated[
         int | None,
-        typer.Option("--per-shard", min=1, help="Images of a shard.", show_default="as many as make 128 MB"),
+        typer.Option("--per-shard", min=1, help="Images of a shard.", show_default="about 128 MB of them"),
     ] = DEFAULTS.per_shard,
     ray: Annotated[bool, typer.Option("--ray", help="Encode in several processes, with the extra ray.")] = False,
     ray_address: Annotated[
@@ -80,7 +80,7 @@ def extract(
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Processes that encode, with Ray.", show_default="as many as there is room for"),
+        typer.Option(min=1, help="Processes that encode, with Ray.", show_default="as many as fit"),
     ] = None,
     worker_cpus: Annotated[int, typer.Option("--worker-cpus", min=1, help="Processors of each.")] = 1,
     worker_gpus: Annotated[float, typer.Option("--worker-gpus", min=0, help="GPUs of each, like 1 or 0.5.")] = 0,

@@ -128,7 +128,7 @@ def _run(
 
 
 def _sheet(views: "Sequence[View]", qualities: "dict[str, Quality]", folder: Path, count: int) -> Path | None:
-    """The contact sheet, unless none is wanted or there is nothing to show."""
+    """The contact sheet, or None if `count` is 0 or there is nothing to show."""
     from geco import images, viz
     from geco.masks import file_name, read, to_look_at
     from geco.system import files

@@ -126,7 +126,7 @@ def _announce(label: str, cost: "evaluation.table.RowCost") -> None:
 
 
 def _rows(texts: Sequence[str], *, paper: bool, options: dict[str, Any]) -> "list[evaluation.table.Row]":
-    """The rows: the paper's if they are wanted, in its order, then the others; labels of two models differ."""
+    """The rows: with `paper` the paper's first, in its order, then the others; labels of two models differ."""
     from geco import evaluation
 
     models = {name: name for name in evaluation.published.IN_THE_TABLE} if paper else {}

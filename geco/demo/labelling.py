@@ -48,7 +48,7 @@ class Labelling:
         self.nudged = None
 
     def begin(self, run: Run, *, steps: int) -> None:
-        """Start a run; what the run before it found, and nobody corrected, is forgotten."""
+        """Start a run; what the run before it found, unless corrected, is forgotten."""
         labels = {
             identity: labels for identity, labels in self.sheet.labels.items() if labels.is_label or labels.corrected
         }
@@ -57,7 +57,7 @@ class Labelling:
         self.run = run
 
     def step(self, images: SessionImages) -> None:
-        """Go one image further; what was labelled by hand in the meantime stays."""
+        """Process one more image; what was labelled by hand in the meantime stays."""
         if self.run is None:
             return
         result = self.run.step(images)

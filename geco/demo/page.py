@@ -72,7 +72,7 @@ def free_port(settings: AppSettings) -> int:
 def serve(studio: Any, *, open_browser: bool = False) -> Served:
     """Serve the page of a studio in a thread of its own."""
     check_package()
-    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # gradio reads it on import; nothing is reported to anybody
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # gradio reads it on import; no usage is reported
     import gradio
     from starlette.middleware import Middleware
 

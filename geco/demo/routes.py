@@ -183,7 +183,7 @@ class Guard:
     def _refusal(self, scope: Scope) -> str | None:
         headers = {key.decode("latin1").lower(): value.decode("latin1") for key, value in scope.get("headers", ())}
         if self.settings.is_local:
-            # A name that somebody else lets point to this machine (DNS rebinding) is none of ours.
+            # A foreign name that points to this machine (DNS rebinding) is refused.
             name = headers.get("host", "").rsplit(":", 1)[0]
             if name not in LOCAL_NAMES:
                 return "this page is for this machine only"

@@ -50,7 +50,7 @@ class Run:
         return self.total - len(self.labelled) - len(self.pending)
 
     def step(self, images: SessionImages) -> tuple[str, dict[int, Place]] | None:
-        """Go one image further: what was found on it, or None if it was a label or is gone."""
+        """Process one more image: what was found on it, or None if it was a label or is gone."""
         if self.labelled:
             identity = self.labelled.pop(0)
             if identity in images:

@@ -24,7 +24,7 @@ class AppSettings:
     steps: int = 100  # that can be undone
     sessions: int = 16
     minutes: float = 30.0  # without a request, after which a session and its images are deleted
-    waiting: int = 16  # requests that may wait for the processor; more are turned away
+    waiting: int = 16  # requests that may wait for the processor; more are refused
 
     def __post_init__(self) -> None:
         strict.check(self)

@@ -35,7 +35,7 @@ class Labels:
 
     places: Mapping[int, Place] = field(default_factory=dict)
     is_label: bool = False  # whether the next run learns from it
-    corrected: bool = False  # whether somebody changed it: a run does not overwrite it
+    corrected: bool = False  # changed by hand: a run does not overwrite it
 
     @property
     def expected_errors(self) -> float:
@@ -158,7 +158,7 @@ class Sheet:
         return replace(self, labels={**self.labels, identity: Labels(places)})
 
     def order(self, identities: list[str]) -> list[str]:
-        """The images: labels first, then the most uncertain ones, then those that have not been looked at."""
+        """The images: labels first, then the most uncertain ones, then those without labels."""
 
         def rank(identity: str) -> tuple[int, float]:
             labels = self.of(identity)
@@ -168,7 +168,7 @@ class Sheet:
 
     def _set(self, identity: str, number: int, place: Place) -> "Sheet":
         before = self.labels.get(identity)
-        # What nobody has looked at yet becomes a label with its first point; what was found is corrected.
+        # An image without labels becomes a label with its first point; what was found is corrected.
         base = Labels(is_label=True) if before is None else replace(before, corrected=True)
         labels = replace(base, places={**base.places, number: place})
         return replace(self, labels={**self.labels, identity: labels}, selected=number, asked=0)

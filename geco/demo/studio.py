@@ -1,7 +1,7 @@
 """The page's logic without a page: sessions, images, points, answers, parts, components, models, downloads.
 
 Every request is a plain function of a session's key and plain values, and returns plain values that become JSON.
-Requests compute one after the other; when too many wait, further ones are turned away at once.
+Requests compute one after the other; when too many wait, further ones are refused at once.
 """
 
 import threading
@@ -121,7 +121,7 @@ class Studio:
         session.change(board, nudge=board.selected if values.get("nudge") is True else 0)
 
     def _select(self, session: Session, values: Values) -> None:
-        session.board = session.board.chosen(values.get("number"))  # nothing that anybody wants to undo
+        session.board = session.board.chosen(values.get("number"))  # not a step to undo
 
     def _put(self, session: Session, values: Values) -> None:
         identity = values.get("image")
@@ -268,7 +268,7 @@ class Studio:
             return {"pictures": dict(zip(session.images, pictures, strict=True))}
 
     def label(self, key: str, values: Values) -> dict[str, Any]:
-        """The labels of many images after something was done to them; a run goes one image further."""
+        """The labels of many images after something was done to them; a run processes one more image."""
         with self._turn(key) as session:
             start = partial(runs.Run.of, self.encoders.first, threshold=self.threshold)
             labelling.act(session.labelling, session.images, values, settings=self.settings, start=start)

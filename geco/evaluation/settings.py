@@ -161,7 +161,7 @@ class FewShotProtocol:
     headline: int = 10  # references of the reliability diagram and the reviewer's curve, or the nearest number below
     labels: LabelSettings = AS_PROPAGATED  # how the references vote
     reviewed: float = 0.2  # share of the points, the most uncertain, among which errors are counted
-    right: float = 0.95  # share of right points that a reviewer wants to reach
+    right: float = 0.95  # share of right points that a review should reach
     bins: int = 10  # of the reliability diagram
     batch_size: int = 8
     memory: int = 2 * 1024**3  # bytes of feature maps kept in memory; more goes to disk

@@ -1,4 +1,4 @@
-"""Images bent in a known way: where every point goes is known exactly, without anybody's annotations."""
+"""Images bent in a known way: where every point goes is known exactly, without annotations."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The plan of an extraction: the list of its images on disk, so that nobody has to hold it in memory."""
+"""The plan of an extraction: the list of its images on disk, so that it need not be held in memory."""
 
 import hashlib
 import json

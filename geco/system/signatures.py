@@ -32,7 +32,7 @@ SIGNATURES = {
 
 
 def foreign(start: bytes) -> str | None:
-    """What a file that begins like this is instead of what was expected, and what to do; None if nobody knows."""
+    """What a file that begins like this is instead of what was expected, and what to do; None if unknown."""
     if not start:
         return "empty; get the file again"
     head = start.lstrip(b"\xef\xbb\xbf \t\r\n")[:64].lower()

@@ -64,7 +64,7 @@ def _noted(model: str) -> str:
 def build(config: TrainConfig) -> Geco:
     """The model at step 0: its backbone, or the adapter it starts from.
 
-    What is trained wants gradients, everything else does not.
+    Only what is trained has gradients.
     """
     with torch.random.fork_rng():
         torch.manual_seed(config.seed)

@@ -124,7 +124,7 @@ class Job:
         return bool(self.valid) and (step % every == 0 or step == self.total)
 
     def exhausted(self) -> bool:
-        """Whether the last validations, as many as `patience` says, were no better than one before them."""
+        """Whether none of the last `patience` validations was better than the best one before them."""
         patience, state = self.config.patience, self.state
         if patience is None or state.best_step < 0:
             return False

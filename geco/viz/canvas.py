@@ -93,7 +93,7 @@ def pixels(picture: Picture) -> UInt8[np.ndarray, "_ _ 3"]:
 
 
 def bare(axes: Any, *, frame: bool = False) -> None:
-    """Remove ticks, and the frame unless it is wanted."""
+    """Remove ticks and, unless `frame`, the frame."""
     axes.set_xticks([])
     axes.set_yticks([])
     for spine in axes.spines.values():

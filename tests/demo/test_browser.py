@@ -24,7 +24,7 @@ from geco.demo.page import TABS
 from geco.demo.settings import AppSettings
 
 CLICKS = 20
-LATEST = 0.150  # seconds from a click to its answer, on two cores that nobody else uses
+LATEST = 0.150  # seconds from a click to its answer, on two otherwise idle cores
 RATIO = 30  # × what the scorer takes for the same: on a machine that is busy with something else
 # Read off the images; left and right are the animal's own.
 LEFT_EYE = (162, 92)  # of the cheetah, 256 × 256

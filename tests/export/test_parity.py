@@ -45,7 +45,7 @@ def test_the_largest_difference_and_the_smallest_cosine_are_found(model, image_f
         ("float32", float("inf"), -1.0, False),
         ("float16", 0.1, LEAST_COSINE, True),
         ("float16", 0.1, LEAST_COSINE - 1e-4, False),
-        ("int8", 3.0, 0.9, True),  # judged by what it finds
+        ("int8", 3.0, 0.9, True),  # evaluated by what it finds
     ],
 )
 def test_bounds_are_those_of_the_precision(precision, difference, cosine, accepted):

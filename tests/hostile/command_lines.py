@@ -1,4 +1,4 @@
-"""Hostile command lines: a valid line of every command, with options, values and files that nobody should give.
+"""Hostile command lines: a valid line of every command, with options, values and files that make no sense.
 
 `python tests/hostile/command_lines.py` (make hostile) runs a sample of them as real processes, as a user would.
 """

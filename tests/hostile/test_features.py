@@ -92,7 +92,7 @@ def test_a_changed_shard_is_found_when_it_is_read(copy):
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 64, b"{}", b"text" * 30])
 def test_a_shard_that_is_something_else(copy, content):
-    """Its size is noted too, as by somebody who means it."""
+    """Its size is noted too, as if on purpose."""
     (copy / "shards" / "000000.safetensors").write_bytes(content)
     index = copy / "index.jsonl"
     lines = [json.loads(line) for line in index.read_text().splitlines()]

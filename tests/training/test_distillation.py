@@ -215,7 +215,7 @@ def test_teachers_that_do_not_fit_are_refused_in_one_line(teacher, wider, vit):
     assert "takes image sides that are multiples of 16, got augment.size 98" in refused(
         replace(taught_by[0], augment=AugmentSettings(size=SIDE), encoder=EncoderConfig(wider, size=64, lora=None))
     )
-    assert "as many channels, got 24 and 12 of" in refused(taught_by[0])
+    assert "the same number of channels, got 24 and 12 of" in refused(taught_by[0])
     assert "no model, file or folder 'geco-zz'" in refused(taught_by[1])
     assert "distillation needs a teacher" in refused(taught_by[2])
     assert "set pairing=given" in refused(student(teacher, pairing="all"))

@@ -67,7 +67,7 @@ export function ask(path, options, read = (response) => response.json(), clears 
 
 export const post = (path, values) => ask(path, { method: "POST", body: JSON.stringify(values) });
 
-// A request that nobody made: a tab follows what changed elsewhere, and the line about that change stays.
+// A request without a click: a tab follows what changed elsewhere, and the line about that change stays.
 export const look = (path, values) => ask(path, { method: "POST", body: JSON.stringify(values) }, undefined, false);
 
 export async function open() {

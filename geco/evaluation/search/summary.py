@@ -135,8 +135,8 @@ def _estimate(part: Tensor, whole: Tensor, protocol: SearchProtocol) -> Estimate
 def _precision_table(rows: Sequence[tuple[Cell, ...]], protocol: SearchProtocol) -> Table:
     columns = ("category", "questions", f"precision@{protocol.count}", "confused", "elsewhere", "other")
     note = (
-        f"precision: of the first {protocol.count} answers (of as many as images show the keypoint, if they are "
-        f"fewer) those within {protocol.alpha:g} of the longer side of the object's box from the same keypoint; "
+        f"precision: of the first {protocol.count} answers (fewer if fewer images show the "
+        f"keypoint), those within {protocol.alpha:g} of the longer side of the object's box from the same keypoint; "
         "confused: of those near the keypoint or its left/right twin, if it has one, the ones near the "
         "twin; elsewhere: another place of an image with such an object; other: an image without one."
     )

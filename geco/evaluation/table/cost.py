@@ -127,7 +127,7 @@ def _device(name: str) -> str:
 
 
 def timing(encoder: Encoder, label: str, protocol: RuntimeProtocol, *, seconds: float, most: float) -> Report:
-    """The running time of an encoder under its `conditions`, which takes some `seconds` an image; 0: nobody knows.
+    """The running time of an encoder under its `conditions`, which takes some `seconds` an image; 0: unknown.
 
     A slow one is called less often than the conditions say, so that timing takes about `most` seconds.
     """

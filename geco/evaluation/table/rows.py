@@ -32,7 +32,7 @@ Announce = Callable[[str, RowCost], None]  # the label of a row that is about to
 
 
 def unannounced(label: str, cost: RowCost) -> None:
-    """What a row will cost, said to nobody."""
+    """The `Announce` that says nothing."""
 
 
 @dataclass(frozen=True)
