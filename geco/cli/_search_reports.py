@@ -37,12 +37,14 @@ def search(
     loader: Annotated[
         list[str] | None, typer.Option("--loader", help="Option of a dataset, dataset.key=value.")
     ] = None,
-    questions: Annotated[int, typer.Option(min=1, help="Keypoints of a category that are asked.")] = DEFAULTS.questions,
-    kind: Annotated[str, typer.Option(help="Of the index: auto, flat or ivfpq.")] = DEFAULTS.index.kind,
+    questions: Annotated[
+        int, typer.Option(min=1, help="Keypoints of each category that are searched for.")
+    ] = DEFAULTS.questions,
+    kind: Annotated[str, typer.Option(help="Kind of index: auto, flat or ivfpq.")] = DEFAULTS.index.kind,
     shortlist: Annotated[
-        int, typer.Option(min=1, help="Images of the index's best whose maps are scored.")
+        int, typer.Option(min=1, help="Best images of the index whose maps are scored exactly.")
     ] = DEFAULTS.search.shortlist,
-    seed: Annotated[int, typer.Option(min=0, help="Of the questions and the bootstrap.")] = DEFAULTS.seed,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the questions and the bootstrap.")] = DEFAULTS.seed,
     limit: Annotated[int | None, typer.Option(min=1, help="Only this many pairs of each split, spread evenly.")] = None,
     size: InputSize = None,
     out: Annotated[Path, _outputs.option("Run folder: features and indices, kept for the next run; tables.")] = Path(

@@ -28,7 +28,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(help="Look at datasets, check them, prepare them.", no_args_is_help=True)
+    group = typer.Typer(help="List, check and prepare datasets.", no_args_is_help=True)
     group.command("list")(list_datasets)
     group.command("check")(check)
     group.command("prepare")(prepare)
@@ -102,7 +102,7 @@ def prepare(
     exclude: Annotated[
         Path | None, typer.Option(help="Text file with one image per line to leave out (crowds).")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the random choice of pairs.")] = 42,
+    seed: Annotated[int, typer.Option(help="Random seed of the choice of pairs.")] = 42,
     as_json: Json = False,
 ) -> None:
     """Make the pair lists of a dataset that is released without them. Images are neither moved nor copied.

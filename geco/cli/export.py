@@ -34,9 +34,11 @@ def export_model(
     output: Annotated[Path, _outputs.option("File to write, .onnx or .xml (OpenVINO; its weights as .bin beside it).")],
     model: options.Model = None,
     size: options.InputSize = None,
-    dynamic: Annotated[bool, typer.Option("--dynamic/--fixed", help="Images of any sides, or of --size alone.")] = True,
-    half: Annotated[bool, typer.Option("--half", help="Weights of 16 bits: half the file.")] = False,
-    int8: Annotated[bool, typer.Option("--int8", help="Weights and activations of 8 bits, calibrated.")] = False,
+    dynamic: Annotated[
+        bool, typer.Option("--dynamic/--fixed", help="Take images of any size, or of --size only.")
+    ] = True,
+    half: Annotated[bool, typer.Option("--half", help="Store weights in 16 bits: half the file size.")] = False,
+    int8: Annotated[bool, typer.Option("--int8", help="Weights and activations in 8 bits, calibrated.")] = False,
     image_paths: Annotated[
         list[Path] | None,
         typer.Option(
@@ -47,17 +49,17 @@ def export_model(
     ] = None,
     check: Annotated[
         str | None,
-        typer.Option(help="Dataset that measures what --int8 loses: name=ROOT.", show_default="warped images"),
+        typer.Option(help="Dataset to measure what --int8 loses on: name=ROOT.", show_default="warped images"),
     ] = None,
     split: Annotated[str | None, typer.Option(help="Split of that dataset.", show_default=SPLIT)] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Pairs of it, spread evenly.", show_default=str(LIMIT))
+        int | None, typer.Option(min=1, help="Pairs of that dataset, spread evenly.", show_default=str(LIMIT))
     ] = None,
     layer: options.Layer = None,
     force: options.Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
 ) -> None:
-    """Write a model as a file that ONNX Runtime, OpenVINO and others run: adapter merged, its facts inside.
+    """Write a model as a file that ONNX Runtime, OpenVINO and others run, with adapter merged and metadata inside.
 
     It takes normalised images and returns feature maps. It is compared with torch on real images, and not written
     if a feature differs by more than 0.001, or if --int8 loses more than one point of PCK.

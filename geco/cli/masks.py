@@ -50,8 +50,8 @@ def masks(
 ) -> None:
     """Make the foreground masks that training needs, one PNG per annotated object.
 
-    Finished masks stay: after an interruption, the same line resumes. Writes contact-sheet.png, half of it spread
-    over the dataset, half of it the masks that miss most keypoints: look at it before you train.
+    Finished masks are kept: after an interruption, the same command resumes. Writes contact-sheet.png, half of it
+    spread over the dataset, half of it the masks that miss most keypoints: look at it before you train.
 
     Example: [bold]geco masks ap10k data/ap-10k --with sam --weights facebook/sam-vit-base --device cuda[/]
     """

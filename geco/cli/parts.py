@@ -20,7 +20,8 @@ def add_to(app: typer.Typer) -> None:
 
 def parts(
     pictures: Annotated[
-        list[Path], typer.Argument(help="Labelled images, then the images to label.", show_default=False)
+        list[Path],
+        typer.Argument(metavar="IMAGES", help="Labelled images, then the images to label.", show_default=False),
     ],
     labels: Annotated[
         list[Path],

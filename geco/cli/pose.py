@@ -82,7 +82,9 @@ def pose(
     output: _outputs.Picture = None,
     mask: Annotated[Path | None, typer.Option(help="Image that is white where the animal is.")] = None,
     focal: Annotated[float | None, typer.Option(help="Focal length in pixels.", show_default="estimated")] = None,
-    engine: Annotated[Literal["opencv", "poselib"], typer.Option(help="RANSAC of this library.")] = SOLVING.pnp.engine,
+    engine: Annotated[
+        Literal["opencv", "poselib"], typer.Option(help="Library whose RANSAC solves the pose.")
+    ] = SOLVING.pnp.engine,
     confidence: Annotated[
         float, typer.Option(help="Share of inliers below which there is no pose.")
     ] = SOLVING.confidence,

@@ -31,7 +31,9 @@ def search(
     index: Annotated[Path, typer.Argument(help="Folder that [b]geco index[/b] wrote.", show_default=False)],
     image: Annotated[Path, typer.Argument(help="Image that shows the part.", show_default=False)],
     point: Annotated[str, typer.Option("--point", "--points", "-p", help="x,y in pixels of the image.")],
-    count: Annotated[int, typer.Option("--count", "-k", min=1, help="Images at most.")] = DEFAULTS.count,
+    count: Annotated[
+        int, typer.Option("--count", "-k", min=1, help="Number of images found, at most.")
+    ] = DEFAULTS.count,
     output: Annotated[
         Path | None,
         _outputs.option(

@@ -73,7 +73,7 @@ def transfer(
 ) -> None:
     """Carry points of one image to others; says which of them are not visible there.
 
-    Several targets share one start and one source; one that cannot be read is named at the end, the others stay.
+    With several targets the model is loaded once; targets that cannot be read are named at the end.
 
     Example: [b]geco transfer lion.jpg cheetah.jpg -p 103,65 -p 133,65 --json[/b]
 
