@@ -95,7 +95,7 @@ def load(
 
 
 def variants(split: str) -> list[dict[str, Any]]:
-    """A check counts all that was published."""
+    """The options that `geco data check` counts a split with: all that was published."""
     return [{"spare_benchmarks": False}]
 
 

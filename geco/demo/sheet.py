@@ -54,7 +54,7 @@ class Sheet:
 
     @property
     def numbers(self) -> list[int]:
-        """Of the keypoints, in their order."""
+        """Numbers of the keypoints, in their order."""
         return [keypoint.number for keypoint in self.keypoints]
 
     def of(self, identity: str) -> Labels:

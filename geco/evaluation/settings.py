@@ -88,7 +88,7 @@ def protocols_named(names: tuple[str, ...]) -> tuple[Protocol, ...]:
 
 @dataclass(frozen=True)
 class KeypointSettings:
-    """What does not change the numbers of a keypoint run except where it says so."""
+    """Settings of a keypoint run that do not change its numbers, except where a comment says so."""
 
     main_alpha: float = 0.10  # the radius of headline numbers, of PGCK tables and of the "01" analysis
     radii: tuple[float, ...] = tuple(round(0.01 * step, 2) for step in range(1, 21))  # of the sweep
@@ -215,7 +215,7 @@ class SearchProtocol:
 
 
 class Conditions(NamedTuple):
-    """Under which conditions a model is timed."""
+    """The conditions that a model is timed under."""
 
     device: str
     dtype: str
@@ -224,7 +224,7 @@ class Conditions(NamedTuple):
 
     @property
     def name(self) -> str:
-        """All of them, for people."""
+        """All conditions in one line of text."""
         return f"{self.device}, {self.dtype}, {self.size} px, batch {self.batch}"
 
 

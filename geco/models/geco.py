@@ -25,7 +25,7 @@ ADAPTER = weights.ADAPTER_FILES[2]
 
 
 class Geco(Extractor, nn.Module):
-    """Backbone + LoRA → `FeatureMap`. Without an adapter it is the bare backbone, step 0 of training equals it."""
+    """Backbone + LoRA → `FeatureMap`. Without an adapter it is the bare backbone, which step 0 of training equals."""
 
     def __init__(self, backbone: Backbone, config: EncoderConfig, *, name: str = "geco", note: str = "") -> None:
         super().__init__()

@@ -33,7 +33,7 @@ USELESS_STEPS = 20  # without a pair to compare, after which a run is given up
 
 
 class Job:
-    """Everything a run is made of, where its folder says it was."""
+    """Everything that a run is made of, resumed at the step that its folder notes."""
 
     def __init__(self, config: TrainConfig, train: Datasets, valid: Datasets, folder: str | Path) -> None:
         self.config = config

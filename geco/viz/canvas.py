@@ -44,7 +44,7 @@ def save(figure: Figure, path: str | Path) -> Path:
 
 
 def png(figure: Figure) -> bytes:
-    """The figure as a PNG file that is written nowhere."""
+    """The bytes of the figure as a PNG file."""
     _take_text_as_it_is(figure)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")

@@ -119,13 +119,13 @@ def load(
 
 
 def variants(split: str) -> list[dict[str, Any]]:
-    """A check counts all that was published."""
+    """The options that `geco data check` counts a split with: all that was published."""
     return [{"spare_benchmarks": False}]
 
 
 @cache
 def listed() -> dict[str, str]:
-    """The split of every image that is on a list: that of its hash, written down."""
+    """The split of every image that splits.json lists."""
     lists = json.loads(files("geco.datasets.animalpose").joinpath("splits.json").read_text())
     return {file: split for split, names in lists.items() for file in names}
 

@@ -102,7 +102,7 @@ def load(
 
 
 def variants(split: str) -> list[dict[str, Any]]:
-    """A check looks at every annotation."""
+    """The options that `geco data check` counts a split with: every annotation."""
     return [{"spare_benchmarks": False, "min_keypoints": 0}]
 
 

@@ -37,7 +37,7 @@ def unannounced(label: str, cost: RowCost) -> None:
 
 @dataclass(frozen=True)
 class Row:
-    """A model that is loaded when it is its turn."""
+    """A model, loaded when its row is evaluated."""
 
     label: str  # also by which the paper's row is found
     load: Callable[[], Encoder]
