@@ -1,4 +1,4 @@
-"""Geometry-aware dense image features: match parts across photos, tell left from right, know what is hidden.
+"""Geometry-aware dense image features: match parts across images, tell left from right, know what is hidden.
 
     import geco
 
@@ -6,7 +6,7 @@
     matches.target, matches.score, matches.visible  # where each point lies, how sure, whether it is visible there
 
     model = geco.load()                      # the packaged model; or a name, a run folder, a hub id
-    features = model.extract("photo.jpg")    # FeatureMap: values (channels, rows, columns), size of the image
+    features = model.extract("image.jpg")    # FeatureMap: values (channels, rows, columns), size of the image
 
 Functions: load, transfer, match, heatmap, features, label, propagate, find, decorate, estimate_pose. Points are (x, y)
 in pixels from the image's top-left corner, sizes (height, width). Everything that takes `model=` takes a name or a

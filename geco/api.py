@@ -208,7 +208,7 @@ def decorate(
 
 def estimate_pose(
     mesh: "str | Path | pose.Decoration",
-    photograph: Seen,
+    image: Seen,
     *,
     model: Model = None,
     mask: Bool[Tensor, "h w"] | None = None,
@@ -227,7 +227,7 @@ def estimate_pose(
         decoration = pose.read_decoration(mesh)
     else:
         decoration = decorate(mesh, model=encoder)
-    return pose.estimate(encoder, decoration, photograph, mask=mask, focal=focal, settings=settings or PoseSettings())
+    return pose.estimate(encoder, decoration, image, mask=mask, focal=focal, settings=settings or PoseSettings())
 
 
 def check_points(points: Points, source: Looked) -> None:

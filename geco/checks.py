@@ -60,7 +60,7 @@ def path(value: Any, what: str) -> Path:
 
 
 def is_file(place: Path) -> bool:
-    """Whether there is a file; False also for a name that no file system takes, an error only if nobody may look."""
+    """Whether there is a file; False also for a name that no file system takes, an error only if access is denied."""
     try:
         return place.is_file()
     except PermissionError:

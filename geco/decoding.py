@@ -41,8 +41,8 @@ UPRIGHT = {  # what turns an image of this orientation upright
 class _Silence:
     """No warnings while any thread decodes.
 
-    `warnings.catch_warnings` puts back the filters that it found, which in another thread may be those of somebody
-    else's block; this adds one filter and takes out that one.
+    `warnings.catch_warnings` puts back the filters that it found, which in another thread may be those of
+    another block; this adds one filter and takes out that one.
     """
 
     FILTER = r"(?s:.*)"
@@ -112,9 +112,9 @@ def guarded(name: str, *, what: str = "an image") -> Iterator[None]:
 def size_of(image: Pillow.Image) -> Size:
     """(height, width) of the image once it is upright."""
     width, height = image.size
-    # Pillow itself turns TIFF files, and says so in their size.
-    turned = image.format != "TIFF" and _orientation(image) >= 5
-    return (width, height) if turned else (height, width)
+    # Pillow itself rotates TIFF files, and says so in their size.
+    rotated = image.format != "TIFF" and _orientation(image) >= 5
+    return (width, height) if rotated else (height, width)
 
 
 def upright(image: Pillow.Image, name: str) -> Pillow.Image:

@@ -73,7 +73,7 @@ def read_reduced(image: Readable, *, least: Size, limits: ImageLimits = ImageLim
     name = "the bytes" if isinstance(image, bytes) else str(image) or "''"
     with decoding.opened(image, name) as opened:
         check_size(opened.size, name, limits)
-        longest = max(least)  # it may be turned afterwards
+        longest = max(least)  # it may be rotated afterwards
         opened.draft("RGB", (longest, longest))
         return torch.from_numpy(np.array(decoding.upright(opened, name))).permute(2, 0, 1).contiguous()
 

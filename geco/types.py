@@ -98,7 +98,7 @@ class Window:
 class View:
     """One annotated image of one object.
 
-    `image` and `mask` are files until somebody needs the pixels (`images.load_view`), so a dataset can be counted,
+    `image` and `mask` are files until the pixels are needed (`images.load_view`), so a dataset can be counted,
     shuffled and pickled without touching them. `name` is unique within a dataset and identifies the *image content*
     (two instances in one image have two names only if their crops differ). While `window` is set, image and mask
     are files of the whole image; size, keypoints and box are already those of the window.

@@ -53,7 +53,7 @@ def encoded(number):
     return buffer.getvalue()
 
 
-def photographs(folder, count, *, bad=()):
+def write_images(folder, count, *, bad=()):
     """Images 000.png, 001.png, … of which some are damaged: cut short, or no image at all."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)

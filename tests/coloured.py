@@ -33,7 +33,7 @@ class Colours:
         return "colours"
 
 
-def photograph(path: Path, places: dict[str, tuple[int, int]], size: int = 64) -> Path:
+def write_image(path: Path, places: dict[str, tuple[int, int]], size: int = 64) -> Path:
     """A black image with a coloured patch at (column, row) of each name."""
     pixels = np.zeros((size, size, 3), dtype=np.uint8)
     for name, (column, row) in places.items():
@@ -47,7 +47,7 @@ def centre(column: int, row: int) -> list[float]:
 
 
 def labelled(path: Path, places: dict[str, tuple[int, int]], **given) -> LabelledImage:
-    photograph(path, places)
+    write_image(path, places)
     xy = torch.tensor([centre(*places[name]) if name in places else [torch.nan] * 2 for name in COLOURS])
     state = torch.tensor([VISIBLE if name in places else HIDDEN for name in COLOURS])
     return LabelledImage(path, (Animal(xy, state, **given),))

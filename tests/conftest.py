@@ -1,4 +1,4 @@
-"""Shape checks on while testing, and the small encoders and photographs that several test files use."""
+"""Shape checks on while testing, and the small encoders and images that several test files use."""
 
 import os
 from pathlib import Path
@@ -77,8 +77,8 @@ def tiny_folder(tmp_path_factory):
 
 
 @pytest.fixture
-def photo(tmp_path):
-    """Writes a photograph-like JPEG (smooth random colours) and returns its path."""
+def image_file(tmp_path):
+    """Writes a JPEG of smooth random colours and returns its path."""
     from PIL import Image
 
     def write(name: str = "photo.jpg", size: tuple[int, int] = (120, 90), seed: int = 0):

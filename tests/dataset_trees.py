@@ -24,7 +24,7 @@ def real_root(name: str) -> Path:
 
 
 def write_image(path: Path, size: tuple[int, int] = (60, 80)) -> Path:
-    """A photograph of (height, width), different for every name."""
+    """An image of (height, width), different for every name."""
     path.parent.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(crc32(path.name.encode()))
     Image.fromarray(rng.integers(0, 255, (*size, 3), dtype=np.uint8)).save(path)

@@ -4,7 +4,7 @@ import torch
 
 
 def mapper_state(width):
-    """A mapper on tokens of this width, with what its file also holds and nobody reads."""
+    """A mapper on tokens of this width, with what its file also holds and is not read."""
     generator = torch.Generator().manual_seed(2)
     inner = width // 2
 

@@ -19,8 +19,8 @@ def write_squares(root, *, pairs=3):
     return root
 
 
-def write_animals(root, *, train=3, test=2, photographs=()):
-    """Cats with parts in the layout of PASCAL-Part; the first test images are copies of these photographs."""
+def write_animals(root, *, train=3, test=2, copied=()):
+    """Cats with parts in the layout of PASCAL-Part; the first test images are copies of `copied`."""
     random = np.random.default_rng(1)
     main = root / "VOCdevkit" / "VOC2010"
     (main / "JPEGImages").mkdir(parents=True)
@@ -29,8 +29,8 @@ def write_animals(root, *, train=3, test=2, photographs=()):
     for name in names:
         noise = Image.fromarray(random.integers(0, 255, (6, 6, 3), dtype=np.uint8))
         noise.resize((SIDE, SIDE), Image.Resampling.BICUBIC).save(main / "JPEGImages" / f"{name}.jpg")
-    for name, photograph in zip(names[train:], photographs, strict=False):
-        shutil.copy(photograph, main / "JPEGImages" / f"{name}.jpg")
+    for name, image in zip(names[train:], copied, strict=False):
+        shutil.copy(image, main / "JPEGImages" / f"{name}.jpg")
     for name in names:
         _annotate(root, name)
     write_lines(main / "ImageSets" / "Main" / "train.txt", names[:train])

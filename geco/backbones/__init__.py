@@ -14,7 +14,7 @@ and may have
     convert       `convert(state) -> (state, config) | None`: weights in the family's original form as a Hugging Face
                   folder; None if the keys are not those of the family
     PARTS         what a backbone of this family is put together from, by name (`Part`); `load` then gets a mapping of
-                  these names to folders and files instead of one location, without the optional parts nobody gave
+                  these names to folders and files instead of one location, without optional parts that were not given
 
 `geco.models` finds the place of a backbone and calls `load`; docs/extending.md has a complete example.
 """

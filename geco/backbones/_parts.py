@@ -48,7 +48,7 @@ class Manifest:
 
 
 def read_manifest(folder: str | Path) -> Manifest:
-    """The manifest of a folder; which models and parts there are is checked by whoever looks for them."""
+    """The manifest of a folder; the names of models and parts in it are checked later."""
     path = Path(folder) / MANIFEST
     values = documents.read(path, expected="the parts of a model")
     unknown = sorted(set(values) - KEYS)

@@ -99,7 +99,7 @@ class Block(nn.Module):
 
 
 class PlainViT(nn.Module):
-    """Patches and blocks; `config` is what the folder's file says, for whoever saves the network again."""
+    """Patches and blocks; `config` is what the folder's file says, for saving the network again."""
 
     def __init__(self, config: Mapping[str, Any], *, norm: bool, hidden: int, gated: bool, bias: bool) -> None:
         super().__init__()
@@ -250,7 +250,7 @@ class PlainBackbone(FrozenBackbone):
 def load_plain(location: str, *, layer: int | None, norm: bool, from_last: int = 0) -> PlainBackbone | None:
     """The vision transformer in a folder by torch alone; None for one that only transformers can run.
 
-    `layer` None is the last, or as many blocks before it as `from_last` says.
+    `layer` None is the last block, or `from_last` blocks before it.
     """
     values, path = read_config(location), str(Path(location) / CONFIG)
     kind = values["model_type"]

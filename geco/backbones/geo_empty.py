@@ -1,6 +1,6 @@
 """Geo without a captioner: the empty caption instead of ODISE's, whose weights are for non-commercial use only.
 
-It is not the paper's row: the head was trained on features with the captioner, and nobody has published what is lost.
+It is not the paper's row: the head was trained on features with the captioner, and the loss has not been published.
 """
 
 from collections.abc import Mapping

@@ -80,7 +80,7 @@ class Marco(Letterboxed):
         return {"pixels": images.normalise(canvas)}
 
     def forward(self, pixels: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b c h2 w2"]:
-        """Features of images on their canvas, as many cells for each patch as the upsampling makes."""
+        """Features of images on their canvas, upsampled: several cells for each patch."""
         return self.encoder["upscale"](self.encoder["dinov2"](pixels=pixels)) / self.dim**0.5
 
     def finish(self, values: Float[Tensor, "c h w"], size: Size) -> Float[Tensor, "c h2 w2"]:

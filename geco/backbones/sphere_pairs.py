@@ -29,7 +29,7 @@ SOURCES = {
     "sphere-pairs": Source(
         size=960,
         resize="lanczos",
-        threshold=-1.0,  # nobody has calibrated it: distances say less than cosines about what is hidden
+        threshold=-1.0,  # not calibrated: distances say less than cosines about what is hidden
         note="SphericalMaps as published: Stable Diffusion 1.5, ODISE's captioner, DINOv2-B and a mapper, pair by pair",
         licence="CC BY-NC-SA 4.0 (mapper), NVIDIA non-commercial (ODISE's captioner), CreativeML OpenRAIL-M (Stable "
         "Diffusion), MIT (CLIP), Apache-2.0 (DINOv2)",

@@ -31,7 +31,7 @@ def build(only: str | None = None) -> typer.Typer:
     """The application with every command of this folder, or with those of one file of it."""
     app = typer.Typer(
         name="geco",
-        help="Geometry-aware dense image features: match parts across photos, tell left from right, "
+        help="Geometry-aware dense image features: match parts across images, tell left from right, "
         "know what is hidden.",
         no_args_is_help=True,
         rich_markup_mode="rich",
@@ -78,7 +78,7 @@ def run(arguments: Sequence[str]) -> int:
         return _misused(mistake)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
-    except SystemExit as end:  # typer's answer when whoever read our output has left
+    except SystemExit as end:  # typer's exit when the reader of our output has closed the pipe
         return int(end.code or 0)
     except Exception as error:
         if "--debug" in arguments or os.environ.get("GECO_DEBUG"):

@@ -40,19 +40,17 @@ def fewshot(
     mirror: Annotated[
         bool, typer.Option("--mirror", help="References vote on the mirror image too, at twice the cost.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Of the draws and the bootstrap.")] = DEFAULTS.seed,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the draws and the bootstrap.")] = DEFAULTS.seed,
     size: InputSize = None,
-    out: Annotated[
-        Path | None, _outputs.option("Run folder: makes the run resumable, gets tables and figures.")
-    ] = None,
-    cache: Annotated[Path | None, typer.Option(help="Folder of feature maps that outlives the run.")] = None,
+    out: Annotated[Path | None, _outputs.option("Run folder for tables and figures; makes the run resumable.")] = None,
+    cache: Annotated[Path | None, typer.Option(help="Folder to keep feature maps in, for later runs.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only this many pairs of the split, spread evenly.")] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", help="Option of the loader, key=value.")] = None,
     device: Device = "auto",
     dtype: Dtype = "float32",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
 ) -> None:
-    """Keypoints from 1, 2, 5, … labelled animals: PCK, left/right, hidden points, and what the uncertainty is worth.
+    """Keypoints from 1, 2, 5, … labelled animals: PCK, left/right, hidden points, and how reliable the uncertainty is.
 
     The animals are those of the split's pairs, by category; the chosen split is also where the references come from.
 

@@ -49,7 +49,7 @@ def _row(hit: "Hit", rank: int) -> Row:
 
 
 def document(found: "Found", table: Sequence[Row]) -> Mapping[str, Any]:
-    """What JSON says: also that, and how narrowly, nothing was found."""
+    """The result for JSON: the hits, and the nearest place even if it is below the threshold."""
     nearest = {key: value for key, value in _row(found.nearest, 1).items() if key != "rank"}
     return {
         "found": bool(table),

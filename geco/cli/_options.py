@@ -27,17 +27,27 @@ Model = Annotated[
 ]
 Layer = Annotated[
     int | None,
-    typer.Option("--layer", "--layers", min=1, help="Block to read, of a bare backbone.", show_default="the model's"),
+    typer.Option(
+        "--layer", "--layers", min=1, help="Block of a bare backbone to read features from.", show_default="the model's"
+    ),
 ]
 InputSize = Annotated[
     int | None,
-    typer.Option("--size", "--sizes", min=1, help="Side the images are squashed to.", show_default="the model's"),
+    typer.Option(
+        "--size",
+        "--sizes",
+        min=1,
+        help="Side of the square that images are resized to, in pixels.",
+        show_default="the model's",
+    ),
 ]
 Resize = Annotated[
     Literal["squash", "fit"] | None,
-    typer.Option("--resize", help="Squash images to a square, or fit: keep their ratio.", show_default="the model's"),
+    typer.Option(
+        "--resize", help="squash: resize images to a square; fit: keep their aspect ratio.", show_default="the model's"
+    ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Encode at a size whose cost is refused otherwise.")]
+Force = Annotated[bool, typer.Option("--force", help="Encode even at a size that is refused for its cost.")]
 Device = Annotated[str, typer.Option("--device", "--devices", help="auto, cpu, cuda, cuda:N or mps.")]
 Dtype = Annotated[Literal["float32", "float16", "bfloat16"], typer.Option("--dtype", help="Precision of the weights.")]
 Threshold = Annotated[

@@ -66,13 +66,13 @@ def spare(path: Path, inputs: Iterable[Path]) -> None:
             raise InputError(f"{path} is an input and would be overwritten; give another --out")
 
 
-def names(photos: Sequence[Path]) -> list[str]:
+def names(paths: Sequence[Path]) -> list[str]:
     """A name for the results of each image: its stem, with ending and number where stems repeat."""
-    stems = Counter(photo.stem.lower() for photo in photos)
+    stems = Counter(path.stem.lower() for path in paths)
     taken: Counter[str] = Counter()
     unique = []
-    for photo in photos:
-        name = photo.stem if stems[photo.stem.lower()] == 1 else photo.name.replace(".", "-")
+    for path in paths:
+        name = path.stem if stems[path.stem.lower()] == 1 else path.name.replace(".", "-")
         taken[name.lower()] += 1
         unique.append(name if taken[name.lower()] == 1 else f"{name}-{taken[name.lower()]}")
     return unique

@@ -31,15 +31,17 @@ Set = Annotated[list[str] | None, typer.Option("--set", help="Option of the load
 def pose(
     meshes: Annotated[list[Path], typer.Argument(help="Meshes, each decorated and tested.", show_default=False)],
     on: Annotated[
-        list[Path] | None, typer.Option(help="Test the one mesh on images of these rigged ones instead.")
+        list[Path] | None, typer.Option(help="Test the mesh on images of these rigged meshes instead.")
     ] = None,
     model: Models = None,
     views: Views = POSE.decorate.views,
     images: Annotated[int, typer.Option(min=1, help="Novel images of each mesh.")] = POSE.images,
-    engine: Annotated[Literal["opencv", "poselib"], typer.Option(help="RANSAC.")] = POSE.solve.pnp.engine,
+    engine: Annotated[
+        Literal["opencv", "poselib"], typer.Option(help="Library whose RANSAC solves the pose.")
+    ] = POSE.solve.pnp.engine,
     looks: Looks = POSE.decorate.looks,
     size: InputSize = None,
-    seed: Annotated[int, typer.Option(help="Of views, test images and bootstrap.")] = POSE.seed,
+    seed: Annotated[int, typer.Option(help="Random seed of views, test images and bootstrap.")] = POSE.seed,
     out: Out = None,
     device: Device = "auto",
     dtype: Dtype = "float32",
@@ -88,7 +90,7 @@ def surface(
     model: Models = None,
     views: Views = SURFACE.decorate.views,
     looks: Looks = SURFACE.decorate.looks,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only this many images, the first.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N images.")] = None,
     settings: Set = None,
     size: InputSize = None,
     out: Out = None,
@@ -108,7 +110,7 @@ def surface(
     pairs = data.load(dataset, root, split, settings or ())
     if isinstance(pairs, data.PartDataset):
         raise InputError(f"{dataset} has part maps and no keypoints; animalpose has")
-    shown = evaluation.surface.photographs(pairs, category)[:limit]
+    shown = evaluation.surface.annotated_views(pairs, category)[:limit]
     loaded = room.load_mesh(mesh)
     reports: list[Report] = []
     for name in _names(model):

@@ -8,7 +8,7 @@ from geco.cli._terminal import notes
 
 
 class Update(Protocol):
-    """How far a kind of work is; `total` 0: nobody knows of how much."""
+    """How far a kind of work is; `total` 0: unknown."""
 
     def __call__(self, what: str, done: int, total: int, news: str = "") -> None:
         """Show it, with the latest news beside the bar."""

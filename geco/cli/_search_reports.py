@@ -1,4 +1,4 @@
-"""`geco evaluate search`: annotated keypoints of held-out photographs, searched for in all photographs."""
+"""`geco evaluate search`: annotated keypoints of held-out images, searched for in all images."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from geco.search import PartIndex
 
 DEFAULTS = SearchProtocol()
-HELD_OUT = "test"  # the split whose photographs ask
+HELD_OUT = "test"  # the split whose images ask
 
 
 def search(
@@ -37,12 +37,14 @@ def search(
     loader: Annotated[
         list[str] | None, typer.Option("--loader", help="Option of a dataset, dataset.key=value.")
     ] = None,
-    questions: Annotated[int, typer.Option(min=1, help="Keypoints of a category that are asked.")] = DEFAULTS.questions,
-    kind: Annotated[str, typer.Option(help="Of the index: auto, flat or ivfpq.")] = DEFAULTS.index.kind,
+    questions: Annotated[
+        int, typer.Option(min=1, help="Keypoints of each category that are searched for.")
+    ] = DEFAULTS.questions,
+    kind: Annotated[str, typer.Option(help="Kind of index: auto, flat or ivfpq.")] = DEFAULTS.index.kind,
     shortlist: Annotated[
-        int, typer.Option(min=1, help="Images of the index's best whose maps are scored.")
+        int, typer.Option(min=1, help="Best images of the index whose maps are scored exactly.")
     ] = DEFAULTS.search.shortlist,
-    seed: Annotated[int, typer.Option(min=0, help="Of the questions and the bootstrap.")] = DEFAULTS.seed,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the questions and the bootstrap.")] = DEFAULTS.seed,
     limit: Annotated[int | None, typer.Option(min=1, help="Only this many pairs of each split, spread evenly.")] = None,
     size: InputSize = None,
     out: Annotated[Path, _outputs.option("Run folder: features and indices, kept for the next run; tables.")] = Path(
@@ -52,9 +54,9 @@ def search(
     dtype: Dtype = "float32",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
 ) -> None:
-    """Search for keypoints in all photographs of datasets: recall against brute force, precision, left/right, cost.
+    """Search for keypoints in all images of datasets: recall against brute force, precision, left/right, cost.
 
-    Keypoints of the photographs of the test splits are the questions; the photographs of all splits are searched.
+    Keypoints of the images of the test splits are the questions; the images of all splits are searched.
     Extraction resumes where it was.
 
     Example: [bold]geco evaluate search --data cub=data/CUB --data pfwillow=data/PF-WILLOW -m focus-small -m geco-s[/]
@@ -103,14 +105,14 @@ def _gallery(texts: Sequence[str], loader: Sequence[str], limit: int | None) -> 
 
     with notes.status("reading the datasets"):
         gallery = evaluation.search.gather(splits())
-    notes.print(f"{len(gallery.objects):,} photographs, {len(gallery.held_out):,} of them held out")
+    notes.print(f"{len(gallery.objects):,} images, {len(gallery.held_out):,} of them held out")
     return gallery
 
 
 def _indexed(
     encoder: "Extractor", gallery: "evaluation.search.Gallery", folder: Path, protocol: SearchProtocol, progress: Update
 ) -> "PartIndex":
-    """The index of all photographs of the gallery; features that a run has left are used again."""
+    """The index of all images of the gallery; features that a run has left are used again."""
     from geco import extraction, search
     from geco.extraction.settings import ExtractSettings
 

@@ -27,14 +27,16 @@ def adapt(
         Path,
         typer.Argument(help="Labelled images: COCO, DeepLabCut, SLEAP, Label Studio, CVAT or CSV.", show_default=False),
     ],
-    images: Annotated[Path | None, typer.Option(help="Folder of the images, if they moved.")] = None,
-    category: Annotated[str | None, typer.Option(help="Which of several kinds of animals.")] = None,
+    images: Annotated[Path | None, typer.Option(help="Folder of the images, if they have moved.")] = None,
+    category: Annotated[str | None, typer.Option(help="Category to use, if the labels have several.")] = None,
     model: Model = None,
-    steps: Annotated[int, typer.Option(min=1, help="Of training at most.")] = DEFAULTS.steps,
+    steps: Annotated[int, typer.Option(min=1, help="Training steps, at most.")] = DEFAULTS.steps,
     learning_rate: Annotated[float, typer.Option()] = DEFAULTS.learning_rate,
     workers: Annotated[int, typer.Option(min=0, help="Processes that load pairs.")] = DEFAULTS.workers,
-    seed: Annotated[int, typer.Option(min=0, help="Of what is held out, and of training.")] = DEFAULTS.seed,
-    out: Annotated[Path, _outputs.option("Run folder, a model like any other.")] = Path("runs/adapted"),
+    seed: Annotated[
+        int, typer.Option(min=0, help="Random seed of the held-out labels and of training.")
+    ] = DEFAULTS.seed,
+    out: Annotated[Path, _outputs.option("Run folder, which loads like any other model.")] = Path("runs/adapted"),
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, show the plan and stop.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
 ) -> None:

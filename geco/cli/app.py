@@ -25,13 +25,15 @@ def serve_page(
         int | None, typer.Option("--port", help="Port to serve at.", show_default="the first free one from 7860")
     ] = DEFAULTS.port,
     share: Annotated[
-        bool, typer.Option("--share", help="Also ask gradio's servers for a public address, for everybody.")
+        bool, typer.Option("--share", help="Also ask gradio's servers for a public address, open to anyone.")
     ] = DEFAULTS.share,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
-    megabytes: Annotated[float, typer.Option(help="Largest file that can be uploaded.")] = DEFAULTS.megabytes,
-    megapixels: Annotated[float, typer.Option(help="Largest image.")] = DEFAULTS.megapixels,
+    megabytes: Annotated[float, typer.Option(help="Largest file that can be uploaded, in MB.")] = DEFAULTS.megabytes,
+    megapixels: Annotated[
+        float, typer.Option(help="Largest image that can be uploaded, in megapixels.")
+    ] = DEFAULTS.megapixels,
     minutes: Annotated[
-        float, typer.Option(help="Without a click, after which a visitor's images are deleted.")
+        float, typer.Option(help="Minutes without a click after which a visitor's images are deleted.")
     ] = DEFAULTS.minutes,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, load the model, and stop.")] = False,
     model: options.Model = None,
@@ -41,10 +43,10 @@ def serve_page(
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
 ) -> None:
-    """Open a page to click on: points of one image found in others, parts, features, models side by side.
+    """Open a web page to try a model: find points and parts of images in others, label images, compare models.
 
     It is served to this machine only, needs no internet, and keeps images in memory until the page is closed.
-    Ctrl-C ends it. Needs the extra demo ([b]pip install 'geco-features[demo]'[/b]).
+    Ctrl-C ends it. Needs the extra demo ([b]pip install 'geco-features\\[demo]'[/b]).
 
     Examples: [b]geco app[/b] · [b]geco app --port 8000 --no-browser[/b] · [b]geco app -m focus-small[/b]
     """
@@ -62,7 +64,7 @@ def serve_page(
         return
     with notes.status("starting the page"):
         page = demo.serve(studio, open_browser=browser)
-    notes.print(f"geco app: {page.url}" + (f" and, for everybody, {page.public}" if page.public else ""))
+    notes.print(f"geco app: {page.url}" + (f" and, open to anyone, {page.public}" if page.public else ""))
     notes.print("Ctrl-C ends it, and deletes what was uploaded.", style="dim")
     try:
         page.wait()

@@ -38,16 +38,16 @@ def bench(
     ] = False,
     frame: Annotated[str, typer.Option(help="Width and height of a frame.")] = f"{FRAMES.frame[1]}x{FRAMES.frame[0]}",
     points: Annotated[int, typer.Option(min=1, help="Points transferred to each frame.")] = FRAMES.points,
-    batches: Annotated[str, typer.Option(help="Images at once: 1,8.")] = ",".join(map(str, DEFAULTS.batches)),
+    batches: Annotated[str, typer.Option(help="Batch sizes: 1,8.")] = ",".join(map(str, DEFAULTS.batches)),
     sizes: Annotated[
         str | None, typer.Option("--sizes", "--size", help="Sides of the images: 224,518.", show_default="the model's")
     ] = None,
     force: Force = False,
     dtypes: Annotated[str, typer.Option(help="float32, float16, bfloat16.")] = ",".join(DEFAULTS.dtypes),
     devices: Annotated[str, typer.Option("--devices", "--device", help="auto, cpu, cuda, mps.")] = "auto",
-    warmup: Annotated[int, typer.Option(min=1, help="Calls that are not timed.")] = DEFAULTS.warmup,
-    repeats: Annotated[int, typer.Option(min=1, help="Calls that are.")] = DEFAULTS.repeats,
-    threads: Annotated[int | None, typer.Option(min=1, max=1024, help="Of the CPU.", show_default="torch's")] = None,
+    warmup: Annotated[int, typer.Option(min=1, help="Calls before timing starts.")] = DEFAULTS.warmup,
+    repeats: Annotated[int, typer.Option(min=1, help="Calls that are timed.")] = DEFAULTS.repeats,
+    threads: Annotated[int | None, typer.Option(min=1, max=1024, help="CPU threads.", show_default="torch's")] = None,
     out: Annotated[Path | None, _outputs.option("Folder for tables.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""`geco data`: is this folder the dataset it should be, and what is in it?"""
+"""`geco data`: which datasets can be read, what a folder holds of one, and what is missing or damaged."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(help="Look at datasets, check them, prepare them.", no_args_is_help=True)
+    group = typer.Typer(help="List, check and prepare datasets.", no_args_is_help=True)
     group.command("list")(list_datasets)
     group.command("check")(check)
     group.command("prepare")(prepare)
@@ -102,7 +102,7 @@ def prepare(
     exclude: Annotated[
         Path | None, typer.Option(help="Text file with one image per line to leave out (crowds).")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the random choice of pairs.")] = 42,
+    seed: Annotated[int, typer.Option(help="Random seed of the choice of pairs.")] = 42,
     as_json: Json = False,
 ) -> None:
     """Make the pair lists of a dataset that is released without them. Images are neither moved nor copied.
@@ -202,8 +202,8 @@ def _by_category(dataset_format: "DatasetFormat", counts: "Sequence[audit.SplitC
     table = Table("split", "category", "images", "keypoints", "pairs", "published pairs")
     for count in counts:
         published = dataset_format.published_pairs.get(count.split, {})
-        for category, photographs in sorted(count.photographs_of.items()):
-            numbers = (len(photographs), count.keypoints_of[category], count.pairs_of[category])
+        for category, names in sorted(count.photographs_of.items()):
+            numbers = (len(names), count.keypoints_of[category], count.pairs_of[category])
             total = f"{published[category]:,}" if category in published else ""
             table.add_row(count.split, category, *(f"{number:,}" for number in numbers), total)
     return table

@@ -33,7 +33,7 @@ Models = Annotated[
     typer.Option("--model", "-m", help="Name, run folder or hub id; several times to evaluate several."),
 ]
 Layers = Annotated[
-    str | None, typer.Option("--layers", "--layer", help="Blocks to read, of a bare backbone: 9,10,11,12.")
+    str | None, typer.Option("--layers", "--layer", help="Blocks of a bare backbone to read features from: 9,10,11,12.")
 ]
 Norm = Annotated[
     bool | None,
@@ -43,12 +43,14 @@ Norm = Annotated[
         show_default="the backbone's",
     ),
 ]
-Sizes = Annotated[str | None, typer.Option("--sizes", "--size", help="Sides the images are squashed to: 224,392,518.")]
+Sizes = Annotated[
+    str | None, typer.Option("--sizes", "--size", help="Sides of the square that images are resized to: 224,392,518.")
+]
 Out = Annotated[
     Path | None,
-    _outputs.option("Run folder: makes the run resumable, gets tables and figures."),
+    _outputs.option("Run folder for tables and figures; makes the run resumable."),
 ]
-Cache = Annotated[Path | None, typer.Option(help="Folder of feature maps that outlives the run.")]
+Cache = Annotated[Path | None, typer.Option(help="Folder to keep feature maps in, for later runs.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Only this many, spread evenly over the split.")]
 Set = Annotated[list[str] | None, typer.Option("--set", help="Option of the loader, key=value.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
@@ -74,9 +76,7 @@ def keypoints(
     protocol: Annotated[
         list[str] | None, typer.Option(help=f"{', '.join(PROTOCOLS)}; several at no extra cost.")
     ] = None,
-    compare: Annotated[
-        tuple[str, str] | None, typer.Option(help="Two models, evaluated on the same pairs: differences.")
-    ] = None,
+    compare: Annotated[tuple[str, str] | None, typer.Option(help="Two models to compare on the same pairs.")] = None,
     layers: Layers = None,
     norm: Norm = None,
     sizes: Sizes = None,
@@ -88,7 +88,7 @@ def keypoints(
     settings: Set = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Images encoded at once.")] = KEYPOINTS.batch_size,
     memory: Annotated[float, typer.Option(help="GB of feature maps in memory.")] = KEYPOINTS.memory / GIGA,
-    seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = KEYPOINTS.seed,
+    seed: Annotated[int, typer.Option(help="Random seed of the bootstrap.")] = KEYPOINTS.seed,
     device: Device = "auto",
     dtype: Dtype = "float32",
     as_json: Json = False,
@@ -207,7 +207,9 @@ def parts(
     train_images: Annotated[
         int | None, typer.Option(min=1, help="At most this many per category for the centroids.")
     ] = PARTS.train_images,
-    components: Annotated[int | None, typer.Option(min=1, help="Of a PCA before.")] = PARTS.components,
+    components: Annotated[
+        int | None, typer.Option(min=1, help="Reduce features to this many principal components first.")
+    ] = PARTS.components,
     distance: Annotated[str, typer.Option(help="euclid or cosine.")] = PARTS.distance,
     background: Annotated[bool, typer.Option(help="Count the given background as a part.")] = PARTS.background,
     out: Out = None,

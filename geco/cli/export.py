@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 PANEL = "Measuring"
 
-PHOTOGRAPHS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")  # that are looked for in a folder
-MOST_PHOTOGRAPHS = 300  # more do not change the ranges that int8 takes from them
+IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")  # that are looked for in a folder
+MOST_IMAGES = 300  # more do not change the ranges that int8 takes from them
 RADII = (0.1, 0.05)
 SPLIT, LIMIT = "val", 200  # of a dataset that is checked with
 
@@ -34,10 +34,12 @@ def export_model(
     output: Annotated[Path, _outputs.option("File to write, .onnx or .xml (OpenVINO; its weights as .bin beside it).")],
     model: options.Model = None,
     size: options.InputSize = None,
-    dynamic: Annotated[bool, typer.Option("--dynamic/--fixed", help="Images of any sides, or of --size alone.")] = True,
-    half: Annotated[bool, typer.Option("--half", help="Weights of 16 bits: half the file.")] = False,
-    int8: Annotated[bool, typer.Option("--int8", help="Weights and activations of 8 bits, calibrated.")] = False,
-    photographs: Annotated[
+    dynamic: Annotated[
+        bool, typer.Option("--dynamic/--fixed", help="Take images of any size, or of --size only.")
+    ] = True,
+    half: Annotated[bool, typer.Option("--half", help="Store weights in 16 bits: half the file size.")] = False,
+    int8: Annotated[bool, typer.Option("--int8", help="Weights and activations in 8 bits, calibrated.")] = False,
+    image_paths: Annotated[
         list[Path] | None,
         typer.Option(
             "--images",
@@ -47,17 +49,17 @@ def export_model(
     ] = None,
     check: Annotated[
         str | None,
-        typer.Option(help="Dataset that measures what --int8 loses: name=ROOT.", show_default="warped images"),
+        typer.Option(help="Dataset to measure what --int8 loses on: name=ROOT.", show_default="warped images"),
     ] = None,
     split: Annotated[str | None, typer.Option(help="Split of that dataset.", show_default=SPLIT)] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Pairs of it, spread evenly.", show_default=str(LIMIT))
+        int | None, typer.Option(min=1, help="Pairs of that dataset, spread evenly.", show_default=str(LIMIT))
     ] = None,
     layer: options.Layer = None,
     force: options.Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
 ) -> None:
-    """Write a model as a file that ONNX Runtime, OpenVINO and others run: adapter merged, its facts inside.
+    """Write a model as a file that ONNX Runtime, OpenVINO and others run, with adapter merged and metadata inside.
 
     It takes normalised images and returns feature maps. It is compared with torch on real images, and not written
     if a feature differs by more than 0.001, or if --int8 loses more than one point of PCK.
@@ -76,7 +78,7 @@ def export_model(
     if check is not None and not int8:
         raise options.OptionError("--check measures what --int8 loses; give --int8 too")
     settings = ExportSettings(dynamic=dynamic, precision="int8" if int8 else "float16" if half else "float32")
-    files = _photographs(photographs)
+    files = _image_files(image_paths)
     _outputs.file(output, endings=tuple(export.ENDINGS), inputs=files)
     if output.suffix.lower() == ".xml":
         _outputs.spare(output.with_suffix(".bin"), files)
@@ -93,7 +95,7 @@ def export_model(
     _report(outcome, as_json=as_json)
 
 
-def _photographs(given: list[Path] | None) -> list[Path]:
+def _image_files(given: list[Path] | None) -> list[Path]:
     """The files that are named, those of folders included; else the images of the gallery."""
     if given is None:
         from geco.demo import gallery
@@ -107,12 +109,12 @@ def _photographs(given: list[Path] | None) -> list[Path]:
     files: list[Path] = []
     for place in given:
         inside = sorted(place.iterdir()) if place.is_dir() else [place]
-        inside = inside if not place.is_dir() else [path for path in inside if path.suffix.lower() in PHOTOGRAPHS]
+        inside = inside if not place.is_dir() else [path for path in inside if path.suffix.lower() in IMAGE_ENDINGS]
         if not inside:
-            raise InputError(f"{place} holds no images ({', '.join(PHOTOGRAPHS)})")
+            raise InputError(f"{place} holds no images ({', '.join(IMAGE_ENDINGS)})")
         files += inside
-    step = max(1, len(files) // MOST_PHOTOGRAPHS)
-    return files[::step][:MOST_PHOTOGRAPHS]
+    step = max(1, len(files) // MOST_IMAGES)
+    return files[::step][:MOST_IMAGES]
 
 
 def _pairs(text: str, split: str, limit: int) -> "PairSequence":

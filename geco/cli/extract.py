@@ -33,6 +33,7 @@ def extract(
     pictures: Annotated[
         list[str],
         typer.Argument(
+            metavar="IMAGES",
             help="Images: files, folders, patterns, .tar archives, lists of paths (.txt), tables (.csv, .parquet).",
             show_default=False,
         ),
@@ -50,17 +51,20 @@ def extract(
         ),
     ] = None,
     pca: Annotated[
-        int | None, typer.Option(min=1, help="Components kept of each descriptor.", show_default="all")
+        int | None,
+        typer.Option(min=1, help="Reduce each descriptor to this many principal components.", show_default="all"),
     ] = DEFAULTS.pca,
     file_format: Annotated[
-        Literal["safetensors", "parquet"], typer.Option("--format", help="Of the shards.")
+        Literal["safetensors", "parquet"], typer.Option("--format", help="Format of the shards.")
     ] = DEFAULTS.format,
     column: Annotated[
-        str | None, typer.Option(help="Of a table: where the paths are.", show_default="path, or the only one")
+        str | None, typer.Option(help="Column of a table that holds the paths.", show_default="path, or the only one")
     ] = None,
     root: Annotated[
         Path | None,
-        typer.Option(help="What paths in lists and tables count from.", show_default="the folder of that file"),
+        typer.Option(
+            help="Folder that paths in lists and tables are relative to.", show_default="the folder of that file"
+        ),
     ] = None,
     batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Images encoded at once.")] = (
         DEFAULTS.batch_size
@@ -71,7 +75,7 @@ def extract(
     ] = DEFAULTS.draft,
     per_shard: Annotated[
         int | None,
-        typer.Option("--per-shard", min=1, help="Images of a shard.", show_default="as many as make 128 MB"),
+        typer.Option("--per-shard", min=1, help="Images per shard.", show_default="about 128 MB of them"),
     ] = DEFAULTS.per_shard,
     ray: Annotated[bool, typer.Option("--ray", help="Encode in several processes, with the extra ray.")] = False,
     ray_address: Annotated[
@@ -80,10 +84,10 @@ def extract(
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Processes that encode, with Ray.", show_default="as many as there is room for"),
+        typer.Option(min=1, help="Processes that encode, with --ray.", show_default="as many as fit"),
     ] = None,
-    worker_cpus: Annotated[int, typer.Option("--worker-cpus", min=1, help="Processors of each.")] = 1,
-    worker_gpus: Annotated[float, typer.Option("--worker-gpus", min=0, help="GPUs of each, like 1 or 0.5.")] = 0,
+    worker_cpus: Annotated[int, typer.Option("--worker-cpus", min=1, help="CPUs per process.")] = 1,
+    worker_gpus: Annotated[float, typer.Option("--worker-gpus", min=0, help="GPUs per process, like 1 or 0.5.")] = 0,
     model: options.Model = None,
     layer: options.Layer = None,
     size: options.InputSize = None,

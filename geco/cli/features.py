@@ -23,7 +23,7 @@ def write_features(
     output: Annotated[
         Path | None, _outputs.option("File to write, .safetensors, or a folder.", default="IMAGE.safetensors")
     ] = None,
-    unit: Annotated[bool, typer.Option("--unit", help="Descriptors of length one.")] = False,
+    unit: Annotated[bool, typer.Option("--unit", help="Scale descriptors to length one.")] = False,
     model: options.Model = None,
     layer: options.Layer = None,
     size: options.InputSize = None,

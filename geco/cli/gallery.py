@@ -1,4 +1,4 @@
-"""`geco gallery`: a tour in pictures on four animal images."""
+"""`geco gallery`: a tour in pictures on four images of animals."""
 
 from pathlib import Path
 from typing import Annotated
@@ -26,9 +26,9 @@ def draw_gallery(
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
 ) -> None:
-    """Draw a tour on four animal images: transfers, matches, heat maps, components, and a hidden point.
+    """Draw a tour on four images of animals: transfers, matches, heat maps, components, and a hidden point.
 
-    The images are those in the wheel of gradio ([b]pip install --no-deps gradio[/b]).
+    The images ship with gradio ([b]pip install --no-deps gradio[/b]).
 
     Example: [b]geco gallery -o geco-gallery[/b]
     """

@@ -33,7 +33,9 @@ def build(
     foreground: Annotated[
         bool, typer.Option("--foreground", help="Only patches that are unlike the border of their image.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Of what ivfpq learns its codes from.")] = DEFAULTS.seed,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Random seed of the sample that ivfpq is trained on.")
+    ] = DEFAULTS.seed,
 ) -> None:
     """Index the patches of a collection, so that parts can be searched for in all of its images.
 

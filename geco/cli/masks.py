@@ -57,8 +57,8 @@ def masks(
 ) -> None:
     """Make the foreground masks that training needs, one PNG per annotated object.
 
-    Finished masks stay: after an interruption, the same line resumes. Writes contact-sheet.png, half of it spread
-    over the dataset, half of it the masks that miss most keypoints: look at it before you train.
+    Finished masks are kept: after an interruption, the same command resumes. Writes contact-sheet.png, half of it
+    spread over the dataset, half of it the masks that miss most keypoints: look at it before you train.
 
     Example: [bold]geco masks ap10k data/ap-10k --with sam --weights facebook/sam-vit-base --device cuda[/]
 
@@ -138,7 +138,7 @@ def _run(
 
 
 def _sheet(views: "Sequence[View]", qualities: "dict[str, Quality]", folder: Path, count: int) -> Path | None:
-    """The contact sheet, unless none is wanted or there is nothing to show."""
+    """The contact sheet, or None if `count` is 0 or there is nothing to show."""
     from geco import images, viz
     from geco.masks import file_name, read, to_look_at
     from geco.system import files

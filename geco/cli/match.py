@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from geco.cli import _matches, _outputs, _photographs
+from geco.cli import _matches, _outputs, _regions
 from geco.cli import _options as options
 from geco.cli._points import read_points
 
@@ -31,20 +31,20 @@ def match(
     source: options.Source,
     target: options.Target,
     output: _outputs.Picture = None,
-    limit: Annotated[int, typer.Option(min=1, help="Lines drawn at the most.")] = 60,
+    limit: Annotated[int, typer.Option(min=1, help="Lines drawn at most.")] = 60,
     foreground: Annotated[
         bool,
         typer.Option(
             "--foreground",
-            help="Leave the background out: what is not on a mask or, without one, not common to both images.",
+            help="Leave out the background: what is outside the masks or, without masks, not common to both images.",
         ),
     ] = False,
-    source_box: _photographs.SourceBox = None,
+    source_box: _regions.SourceBox = None,
     target_box: Annotated[
-        str | None, typer.Option("--target-box", help="The same of the target.", metavar="BOX")
+        str | None, typer.Option("--target-box", help="The same for the target.", metavar="BOX")
     ] = None,
-    source_mask: _photographs.SourceMask = None,
-    target_mask: Annotated[Path | None, typer.Option("--target-mask", help="The same of the target.")] = None,
+    source_mask: _regions.SourceMask = None,
+    target_mask: Annotated[Path | None, typer.Option("--target-mask", help="The same for the target.")] = None,
     model: options.Model = None,
     layer: options.Layer = None,
     size: options.InputSize = None,
@@ -56,7 +56,7 @@ def match(
     as_json: _matches.AsJson = False,
     as_csv: _matches.AsCsv = False,
 ) -> None:
-    """Match two images: patches that are each other's most similar one.
+    """Match two images: pairs of patches that are each other's most similar one.
 
     With masks, only patches of the two objects.
 
@@ -71,7 +71,7 @@ def match(
     inputs = (source, target, *filter(None, (source_mask, target_mask)))
     path = _planned(output, name="match.png", inputs=inputs, for_scripts=for_scripts)
     pictures = _read(source, target)
-    boxes = _photographs.box(source_box), _photographs.box(target_box)
+    boxes = _regions.box(source_box), _regions.box(target_box)
     start, end = Region(pictures[0], boxes[0], source_mask), Region(pictures[1], boxes[1], target_mask)
     for region in (start, end):
         place(region)  # raises, before the model is loaded

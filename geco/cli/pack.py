@@ -33,15 +33,17 @@ def pack(
         ),
     ] = None,
     card: Annotated[
-        Path | None, typer.Option(help="Model card (Markdown) to put in.", show_default="the model's own")
+        Path | None, typer.Option(help="Model card (Markdown) to include.", show_default="the model's own")
     ] = None,
-    photographs: Annotated[
+    image_paths: Annotated[
         list[Path] | None,
-        typer.Option("--images", help="Images to compare features on; several times.", show_default="generated"),
+        typer.Option(
+            "--images", help="Images to compare features on; may be given several times.", show_default="generated"
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
 ) -> None:
-    """Write a model whole, as a folder that needs no other: adapter merged, matrices in 16 bits, notices, checksums.
+    """Write a model as one self-contained folder: adapter merged, matrices in 16 bits, notices, checksums.
 
     It is compared with the model that it was made of, and not written if features differ by more than 1 %.
 
@@ -52,7 +54,7 @@ def pack(
     from geco.system import documents
 
     text = None if card is None else documents.read_text(card, expected="a model card")
-    pictures = [images.read(path) for path in photographs or ()]
+    pictures = [images.read(path) for path in image_paths or ()]
     _outputs.folder(output)
     with notes.status("packing the model"):
         packed = export.pack(

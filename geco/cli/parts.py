@@ -20,7 +20,8 @@ def add_to(app: typer.Typer) -> None:
 
 def parts(
     pictures: Annotated[
-        list[Path], typer.Argument(help="Labelled images, then the images to label.", show_default=False)
+        list[Path],
+        typer.Argument(metavar="IMAGES", help="Labelled images, then the images to label.", show_default=False),
     ],
     labels: Annotated[
         list[Path],
@@ -37,7 +38,7 @@ def parts(
 ) -> None:
     """Carry part labels from a few images to new ones (nearest median feature); writes label images and pictures.
 
-    A label image has the photo's size and one channel (grey or palette).
+    A label image has one channel (grey or palette) and the size of the image it labels.
 
     Example: [bold]geco parts lion.jpg --labels lion-parts.png cheetah.jpg tiger.jpg --names head,body,legs,tail[/]
     """
@@ -47,25 +48,25 @@ def parts(
     known, new = pictures[: len(labels)], pictures[len(labels) :]
     if not new:
         raise InputError(
-            f"{len(labels)} label images need {len(labels)} labelled photos and at least one to label, got "
-            f"{len(pictures)} photos"
+            f"{len(labels)} label images need {len(labels)} labelled images and at least one to label, got "
+            f"{len(pictures)} images"
         )
     label_files = [out / f"{name}-parts.png" for name in _outputs.names(new)]
     for path in (*label_files, *(out / f"{name}-picture.png" for name in _outputs.names(new))):
         _outputs.spare(path, [*pictures, *labels])
     _outputs.folder(out)
     known_maps = [
-        propagation.read_labels(path, images.size_of(photo)) for path, photo in zip(labels, known, strict=True)
+        propagation.read_labels(path, images.size_of(picture)) for path, picture in zip(labels, known, strict=True)
     ]
     highest = max(int(part_map.max()) for part_map in known_maps)
     part_names = _names(names, highest)
     encoder = load_model(model, layer=layer, size=size, force=force, device=device, dtype=dtype)
     new_maps = api.label(zip(known, known_maps, strict=True), new, model=encoder)
     with progress_bars() as progress:
-        for done, (photo, part_map, path) in enumerate(zip(new, new_maps, label_files, strict=True), 1):
+        for done, (picture, part_map, path) in enumerate(zip(new, new_maps, label_files, strict=True), 1):
             image = viz.palette_image(part_map)
             files.replace(path, lambda draft, image=image: image.save(draft, format="PNG"))
-            figure = viz.part_map(images.read(photo), part_map, part_names, title=photo.name)
+            figure = viz.part_map(images.read(picture), part_map, part_names, title=picture.name)
             viz.save(figure, path.with_name(path.name.replace("-parts.png", "-picture.png")))
             progress("label", done, len(new))
     for path in label_files:

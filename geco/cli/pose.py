@@ -35,11 +35,15 @@ def add_to(app: typer.Typer) -> None:
 def decorate(
     mesh: MeshFile,
     output: Annotated[Path, _outputs.option("File to write (safetensors).")] = Path("mesh.safetensors"),
-    photographs: Annotated[
+    posed: Annotated[
         Path | None,
-        typer.Option(help="Posed images instead of rendered views: COLMAP text model, transforms.json."),
+        typer.Option(
+            "--posed",
+            "--photographs",
+            help="Images with known cameras instead of rendered views: a COLMAP text model or a transforms.json.",
+        ),
     ] = None,
-    images: Annotated[Path | None, typer.Option(help="Folder of those images' files.")] = None,
+    images: Annotated[Path | None, typer.Option(help="Folder of the image files of --posed.")] = None,
     views: Views = VIEWS.views,
     vertices: Vertices = VIEWS.vertices,
     up: Up = VIEWS.up,
@@ -57,12 +61,12 @@ def decorate(
     output = _outputs.file(output, endings=_outputs.FEATURES, inputs=[mesh])
     settings = DecorateSettings(views=views, vertices=vertices, up=up)
     loaded = room.load_mesh(mesh)
-    posed = room.read_posed(photographs, photographs=images) if photographs else None
+    posed_images = room.read_posed(posed, image_folder=images) if posed else None
     _report_problems(loaded)
     encoder = options.load_model(model, size=size, device=device, dtype=dtype)
     with progress_bars() as progress:
-        if posed is not None:
-            made = room.decorate_images(encoder, loaded, posed, settings, progress=progress)
+        if posed_images is not None:
+            made = room.decorate_images(encoder, loaded, posed_images, settings, progress=progress)
         else:
             made = room.decorate(encoder, loaded, settings, progress=progress)
     room.write_decoration(output, made)
@@ -74,11 +78,13 @@ def pose(
     mesh: Annotated[
         Path, typer.Argument(help="Mesh, or what [b]geco decorate[/b] wrote (safetensors).", show_default=False)
     ],
-    photograph: Annotated[Path, typer.Argument(help="Photograph.", show_default=False)],
+    image: Annotated[Path, typer.Argument(help="Image of such an animal.", show_default=False)],
     output: _outputs.Picture = None,
     mask: Annotated[Path | None, typer.Option(help="Image that is white where the animal is.")] = None,
     focal: Annotated[float | None, typer.Option(help="Focal length in pixels.", show_default="estimated")] = None,
-    engine: Annotated[Literal["opencv", "poselib"], typer.Option(help="RANSAC of this library.")] = SOLVING.pnp.engine,
+    engine: Annotated[
+        Literal["opencv", "poselib"], typer.Option(help="Library whose RANSAC solves the pose.")
+    ] = SOLVING.pnp.engine,
     confidence: Annotated[
         float, typer.Option(help="Share of inliers below which there is no pose.")
     ] = SOLVING.confidence,
@@ -94,16 +100,16 @@ def pose(
 
     The mesh is decorated once and kept in the cache. Exit code 1: no pose found.
 
-    Example: [b]geco pose horse.glb photo.jpg -o pose.png[/b]
+    Example: [b]geco pose horse.glb horse.jpg -o pose.png[/b]
     """
     from geco import images
     from geco import pose as room
     from geco.types import MaskFile
 
     output = _outputs.picture(
-        output or Path("pose.png"), name="pose.png", inputs=[mesh, photograph, *([mask] if mask else [])]
+        output or Path("pose.png"), name="pose.png", inputs=[mesh, image, *([mask] if mask else [])]
     )
-    picture = images.read(photograph)
+    picture = images.read(image)
     shown = images.read_mask(MaskFile(mask)) if mask else None
     if shown is not None and shown.shape != picture.shape[-2:]:
         raise InputError(f"{mask} is {tuple(shown.shape)}, its image {tuple(picture.shape[-2:])} (height, width)")
@@ -118,7 +124,7 @@ def pose(
         decorated = _decorated(encoder, loaded, DecorateSettings(views=views, vertices=vertices, up=up))
     with options.timed("matching and solving"):
         answer = room.estimate(encoder, decorated, picture, mask=shown, focal=focal, settings=settings)
-    _deliver(answer, decorated, picture, output, title=f"{mesh.name} in {photograph.name}")
+    _deliver(answer, decorated, picture, output, title=f"{mesh.name} in {image.name}")
 
 
 def _report_problems(mesh: "Mesh") -> None:

@@ -36,20 +36,23 @@ def propagate(
         ),
     ],
     pictures: Annotated[
-        list[str], typer.Argument(help="Images (or videos) to label: files, folders, patterns.", show_default=False)
+        list[str],
+        typer.Argument(
+            metavar="IMAGES", help="Images (or videos) to label: files, folders, patterns.", show_default=False
+        ),
     ],
-    output: Annotated[Path, _outputs.option("File to write; of videos, the folder of their tracks.")] = Path(
+    output: Annotated[Path, _outputs.option("File to write; for videos, the folder of their tracks.")] = Path(
         "propagated.json"
     ),
     label_format: Annotated[
-        str | None, typer.Option("--format", help="Of the file that is written.", show_default="that of LABELS")
+        str | None, typer.Option("--format", help="Format of the file that is written.", show_default="that of LABELS")
     ] = None,
     images_folder: Annotated[
         Path | None,
         typer.Option("--images", help="Where the labelled images are.", show_default="as LABELS says, or beside it"),
     ] = None,
     references: Annotated[
-        int, typer.Option(min=1, help="Labelled animals that vote at most: those most alike.")
+        int, typer.Option(min=1, help="Labelled animals that vote on an image, at most: the most similar ones.")
     ] = DEFAULTS.references,
     boxes_file: Annotated[
         Path | None,
@@ -63,15 +66,17 @@ def propagate(
     ] = DEFAULTS.crop,
     second_look: Annotated[
         bool,
-        typer.Option(help="Encode again what surrounds the points found: twice the time, more right."),
+        typer.Option(help="Encode a crop around the points found again: twice the time, more accurate."),
     ] = True,
     mirror: Annotated[
         bool, typer.Option("--mirror", help="Let mirror images vote too: twice the time, worth it with few labels.")
     ] = False,
     review: Annotated[
-        bool, typer.Option("--review", help="Also write a page to check and correct the results, unsure ones first.")
+        bool, typer.Option("--review", help="Also write a page to check and correct the results, most uncertain first.")
     ] = False,
-    round_number: Annotated[int, typer.Option("--round", min=1, help="2, 3, …: with --corrected, after a review.")] = 1,
+    round_number: Annotated[
+        int, typer.Option("--round", min=1, help="Number of this round: 2, 3, … with --corrected, after a review.")
+    ] = 1,
     corrected: Annotated[
         list[Path] | None,
         typer.Option(help="Corrected results of earlier rounds, in any format; they join LABELS.", show_default=False),

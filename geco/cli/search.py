@@ -29,9 +29,11 @@ def add_to(app: typer.Typer) -> None:
 
 def search(
     index: Annotated[Path, typer.Argument(help="Folder that [b]geco index[/b] wrote.", show_default=False)],
-    photo: Annotated[Path, typer.Argument(help="Image that shows the part.", show_default=False)],
+    image: Annotated[Path, typer.Argument(help="Image that shows the part.", show_default=False)],
     point: Annotated[str, typer.Option("--point", "--points", "-p", help="x,y in pixels of the image.")],
-    count: Annotated[int, typer.Option("--count", "-k", min=1, help="Images at most.")] = DEFAULTS.count,
+    count: Annotated[
+        int, typer.Option("--count", "-k", min=1, help="Number of images found, at most.")
+    ] = DEFAULTS.count,
     output: Annotated[
         Path | None,
         _outputs.option(
@@ -69,8 +71,8 @@ def search(
     for_scripts = _matches.choose(as_json, as_csv)
     settings = replace(DEFAULTS, count=count, threshold=threshold)
     place = _place(point)
-    planned = _hits.planned(output, inputs=[photo], default=not for_scripts)
-    pixels = images.read(photo)
+    planned = _hits.planned(output, inputs=[image], default=not for_scripts)
+    pixels = images.read(image)
     api.check_points([place], pixels)
     opened = room.open_index(index, features=features)
     encoder = options.load_model(
@@ -80,7 +82,7 @@ def search(
     found = room.find(opened, encoder, pixels, place, settings)
     table = _hits.rows(found)
     _print(found, table, as_json=as_json, as_csv=as_csv)
-    _hits.write(planned, found, table, asked=(photo, place))
+    _hits.write(planned, found, table, asked=(image, place))
 
 
 def _place(text: str) -> tuple[float, float]:

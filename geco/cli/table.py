@@ -41,7 +41,7 @@ def table(
         list[str] | None, typer.Option("--data", help="Dataset and its folder, name=ROOT; several times.")
     ] = None,
     paper: Annotated[
-        bool, typer.Option("--paper", help="The paper's own list; label=MODEL says where one of them is.")
+        bool, typer.Option("--paper", help="Also the models of the paper; LABEL=MODEL says where one of them is.")
     ] = False,
     split: Annotated[
         list[str] | None,
@@ -49,7 +49,9 @@ def table(
     ] = None,
     protocol: Annotated[
         str | None,
-        typer.Option(help=f"Of keypoints: {', '.join(PROTOCOLS)}.", show_default="the paper's for each dataset"),
+        typer.Option(
+            help=f"Protocol for keypoints: {', '.join(PROTOCOLS)}.", show_default="the paper's for each dataset"
+        ),
     ] = None,
     loader: Annotated[list[str] | None, typer.Option("--loader", help="Option of a dataset, like cub.crop=square.")] = (
         None
@@ -59,11 +61,17 @@ def table(
     ] = None,
     size: Annotated[
         int | None,
-        typer.Option("--size", "--sizes", min=1, help="Side the images are squashed to.", show_default="each model's"),
+        typer.Option(
+            "--size",
+            "--sizes",
+            min=1,
+            help="Side of the square that images are resized to, in pixels.",
+            show_default="each model's",
+        ),
     ] = None,
     force: Force = False,
     out: Annotated[Path, _outputs.option("Folder of the tables; the same one resumes a run.")] = Path("geco-table"),
-    cache: Annotated[Path | None, typer.Option(help="Folder of feature maps that outlives the run.")] = None,
+    cache: Annotated[Path | None, typer.Option(help="Folder to keep feature maps in, for later runs.")] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Images encoded at once.")] = DEFAULTS.keypoints.batch_size,
     memory: Annotated[float, typer.Option(help="GB of feature maps in memory.")] = DEFAULTS.keypoints.memory / GIGA,
     repeats: Annotated[int, typer.Option(min=0, help="Timed calls of each model, 0 for none.")] = DEFAULTS.repeats,
@@ -71,7 +79,7 @@ def table(
     dtype: Dtype = "float32",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
 ) -> None:
-    """PCK and milliseconds, PGCK, parts, and PCK against speed: models side by side with what the paper printed.
+    """Make the paper's tables for any models: PCK and milliseconds, PGCK, parts, PCK against speed.
 
     Stopped or killed, the same command resumes it. A model that cannot be loaded is shown with the reason, and the exit
     code is 1. Datasets with keypoints and with parts may be mixed.
@@ -126,7 +134,7 @@ def _announce(label: str, cost: "evaluation.table.RowCost") -> None:
 
 
 def _rows(texts: Sequence[str], *, paper: bool, options: dict[str, Any]) -> "list[evaluation.table.Row]":
-    """The rows: the paper's if they are wanted, in its order, then the others; labels of two models differ."""
+    """The rows: with `paper` the paper's first, in its order, then the others; labels of two models differ."""
     from geco import evaluation
 
     models = {name: name for name in evaluation.published.IN_THE_TABLE} if paper else {}

@@ -42,16 +42,17 @@ def train(
         typer.Option("--model", "-m", help="Backbone, or adapter to start from: name, folder, hub id."),
     ] = None,
     size: Annotated[
-        int | None, typer.Option("--size", "--sizes", min=1, help="Side the images are squashed to.")
+        int | None,
+        typer.Option("--size", "--sizes", min=1, help="Side of the square that images are resized to, in pixels."),
     ] = None,
     distill: Annotated[
         str | None,
-        typer.Option(help="Teacher: a model whose own first blocks learn to be it; see --preset xs-cpu."),
+        typer.Option(help="Teacher: a model to distil into its own first blocks; see --preset xs-cpu."),
     ] = None,
     loss: Annotated[str | None, typer.Option(help="transport, contrastive, soft-argmax or distill.")] = None,
     epochs: Annotated[int | None, typer.Option(min=1)] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="End the run after N steps.")] = None,
-    batch_size: Annotated[int | None, typer.Option(min=1, help="Pairs of a step, all processes.")] = None,
+    batch_size: Annotated[int | None, typer.Option(min=1, help="Pairs per step, over all processes.")] = None,
     learning_rate: Annotated[float | None, typer.Option()] = None,
     seed: Annotated[int | None, typer.Option()] = None,
     workers: Annotated[int | None, typer.Option(min=0, help="Processes that load pairs.")] = None,
@@ -72,7 +73,8 @@ def train(
         ),
     ] = None,
     overfit: Annotated[
-        int | None, typer.Option(min=1, help="Only the first N pairs, unaltered: does it learn at all?")
+        int | None,
+        typer.Option(min=1, help="Train on the first N pairs only, without augmentation, to test that it learns."),
     ] = None,
     ablation: Annotated[str | None, typer.Option(help=f"Runs to compare, with commas: {', '.join(ABLATIONS)}.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, show the plan and stop.")] = False,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from geco.cli import _matches, _outputs, _photographs
+from geco.cli import _matches, _outputs, _regions
 from geco.cli import _options as options
 from geco.cli._points import Named, read_points
 from geco.errors import GecoError, InputError
@@ -53,10 +53,10 @@ def transfer(
             default="transfer.png for one target",
         ),
     ] = None,
-    source_box: _photographs.SourceBox = None,
-    target_boxes: _photographs.TargetBoxes = None,
-    source_mask: _photographs.SourceMask = None,
-    target_masks: _photographs.TargetMasks = None,
+    source_box: _regions.SourceBox = None,
+    target_boxes: _regions.TargetBoxes = None,
+    source_mask: _regions.SourceMask = None,
+    target_masks: _regions.TargetMasks = None,
     mode: Annotated[
         Literal["nearest", "soft", "transport"], typer.Option(help="How the place is chosen.")
     ] = DEFAULTS.mode,
@@ -73,7 +73,7 @@ def transfer(
 ) -> None:
     """Carry points of one image to others; says which of them are not visible there.
 
-    Several targets share one start and one source; one that cannot be read is named at the end, the others stay.
+    With several targets the model is loaded once; targets that cannot be read are named at the end.
 
     Example: [b]geco transfer lion.jpg cheetah.jpg -p 103,65 -p 133,65 --json[/b]
 
@@ -90,11 +90,11 @@ def transfer(
         raise options.OptionError("--mask is used by --mode transport; --target-mask restricts the answers")
     named = read_points(points or [], points_file, image=source)
     paths = listing.image_files(targets)
-    boxes, masks = _photographs.boxes(target_boxes, len(paths)), _photographs.masks(target_masks, paths)
+    boxes, masks = _regions.boxes(target_boxes, len(paths)), _regions.masks(target_masks, paths)
     inputs = [source, *paths, *map(Path, points or ()), *filter(None, (points_file, source_mask, *masks))]
     writing = Writing.planned(output, paths, inputs=inputs, default=not for_scripts)
     # What can be read is read, and points are checked, before the model is loaded: a typo costs no waiting.
-    start = Region(images.read(source), _photographs.box(source_box), source_mask)
+    start = Region(images.read(source), _regions.box(source_box), source_mask)
     api.check_points(named.places, start)
     queue = Queue([Region(path, box, mask) for path, box, mask in zip(paths, boxes, masks, strict=True)])
     encoder = options.load_model(model, layer=layer, size=size, resize=resize, force=force, device=device, dtype=dtype)

@@ -6,7 +6,7 @@ from geco.system import lazy
 
 if TYPE_CHECKING:
     from geco.data import audit
-    from geco.data.benchmarks import benchmark_lists, benchmark_photographs
+    from geco.data.benchmarks import benchmark_images, benchmark_lists
     from geco.data.contract import DatasetFormat, PairDataset, PartDataset, find, names, views_of
     from geco.data.derived import attach_masks, spread
     from geco.data.loading import EmptySplitError, Options, load

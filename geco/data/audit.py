@@ -80,7 +80,7 @@ class _Audit:
     def __init__(self, decode: bool, progress: Progress, what: str) -> None:
         self._decode, self._progress, self._what = decode, progress, what
         self._instances: set[object] = set()
-        self._photographs: set[str] = set()
+        self._images: set[str] = set()
 
     def add_parts(self, count: SplitCount, parts: PartDataset) -> None:
         """Add views with part maps."""
@@ -113,8 +113,8 @@ class _Audit:
         if instance in self._instances:
             return
         self._instances.add(instance)
-        count.photographs += str(view.image) not in self._photographs
-        self._photographs.add(str(view.image))
+        count.photographs += str(view.image) not in self._images
+        self._images.add(str(view.image))
         count.instances += 1
         count.masks += view.mask is not None
         if view.keypoints is not None:
@@ -196,7 +196,7 @@ def remarks(dataset_format: DatasetFormat, counts: Sequence[SplitCount]) -> list
 
 
 def _compared(count: int, published: int, what: str) -> str:
-    label = {"listed": "images of the list"}.get(what, what)
+    label = {"listed": "images of the list", "photographs": "images"}.get(what, what)
     share = f" ({count / published:.1%})" if count < published else ""
     verdict = "complete" if count == published else "a subset" if count < published else "more than published"
     return f"{count:,} of {published:,} published {label}: {verdict}{share}"

@@ -55,7 +55,7 @@ def views_of(dataset: PairDataset | PartDataset) -> Iterable[View]:
 
 @dataclass(frozen=True)
 class DatasetFormat:
-    """A plug-in module, read once: nobody else looks for names in it."""
+    """The contents of a plug-in module, read once; other code uses this and not the module."""
 
     name: str
     about: str  # first line of its docstring

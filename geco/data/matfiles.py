@@ -1,4 +1,4 @@
-"""MATLAB 5 files: numbers, text, cells and structures, every length checked before it is believed.
+"""MATLAB 5 files: numbers, text, cells and structures, every length checked before it is used.
 
 SciPy's reader follows the lengths and types of a damaged file wherever they lead, which can end the process; and what
 annotations need of the format is small (MAT-File Format, MathWorks; level 5).

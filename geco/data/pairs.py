@@ -132,10 +132,10 @@ def draw(
 def sharing(views: Sequence[View], *, shared: int) -> Callable[[int, int], bool]:
     """Whether two views are of different images and at least `shared` keypoints are visible in both."""
     checks.whole(shared, "the least number of shared keypoints", least=0)
-    photographs = [view.image for view in views]
+    paths = [view.image for view in views]
     visible = [sum(1 << k for k, v in enumerate(view.points.visible.tolist()) if v) for view in views]
 
     def fits(i: int, j: int) -> bool:
-        return photographs[i] != photographs[j] and (visible[i] & visible[j]).bit_count() >= shared
+        return paths[i] != paths[j] and (visible[i] & visible[j]).bit_count() >= shared
 
     return fits

@@ -34,7 +34,7 @@ def named(names: Sequence[str]) -> Skeleton:
     """The skeleton of these names, with the counterparts that left/right in them suggest."""
     pairs = guess_twins(names)
     table = involution(len(names), pairs)
-    # Without any left/right in the names nobody knows what a flip exchanges, so there is none.
+    # Without any left/right in the names it is not known what a flip exchanges, so there is none.
     return Skeleton(tuple(names), table, table if pairs else None)
 
 

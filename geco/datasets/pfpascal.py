@@ -28,7 +28,7 @@ from geco.data import (
     VOC_CLASSES,
     PairBuilder,
     Pairs,
-    benchmark_photographs,
+    benchmark_images,
     choose,
     keypoints,
     mask_file,
@@ -66,7 +66,7 @@ def load(
     choose(split, SPLITS, what="split")
     root = root / "PF-dataset-PASCAL" if (root / "PF-dataset-PASCAL").is_dir() else root
     builder = PairBuilder(partial(_view, root, Path(masks) if masks else None), faults)
-    spared = benchmark_photographs() if split == "train" and spare_benchmarks else frozenset()
+    spared = benchmark_images() if split == "train" and spare_benchmarks else frozenset()
     with tolerating(faults):
         for where, cells in _rows(root / f"{split}_pairs_pf_pascal.csv"):
             with tolerating(faults):
@@ -83,7 +83,7 @@ def load(
 
 
 def variants(split: str) -> list[dict[str, Any]]:
-    """A check counts all that was published."""
+    """The options that `geco data check` counts a split with: all that was published."""
     return [{"spare_benchmarks": False}]
 
 

@@ -18,7 +18,7 @@ from geco.data import (
     VOC_CLASSES,
     PairBuilder,
     Pairs,
-    benchmark_photographs,
+    benchmark_images,
     box_on,
     choose,
     field,
@@ -85,7 +85,7 @@ def load(
     own_masks = root / "Segmentation"
     mask_folder = Path(masks) if masks else own_masks if own_masks.is_dir() else None
     builder = PairBuilder(partial(_view, root, mask_folder), faults)
-    spared = benchmark_photographs() if folder == "trn" and spare_benchmarks else frozenset()
+    spared = benchmark_images() if folder == "trn" and spare_benchmarks else frozenset()
     for where, name in _pair_names(root, folder, layout):
         with tolerating(faults):
             source, target, category = _parse_name(name, where)
@@ -95,7 +95,7 @@ def load(
 
 
 def variants(split: str) -> list[dict[str, Any]]:
-    """A check counts all that was published."""
+    """The options that `geco data check` counts a split with: all that was published."""
     return [{"spare_benchmarks": False}]
 
 

@@ -1,4 +1,4 @@
-"""Answers: where points of one photograph lie in another, and their mirror twins; similarity maps; painted parts."""
+"""Answers: where points of one image lie in another, and their mirror twins; similarity maps; painted parts."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from geco import api, geometry, matching, propagation
 from geco.demo.board import Spot
-from geco.demo.photographs import Photograph
+from geco.demo.uploads import SessionImage
 from geco.errors import InputError
 from geco.matching.settings import MatchSettings
 from geco.propagation.settings import CentroidSettings
@@ -23,7 +23,7 @@ PIXELS = CentroidSettings(unit="pixel")
 
 @dataclass(frozen=True)
 class Answer:
-    """Where a point lies in a target photograph, in its own pixels; `visible` says whether it does at all."""
+    """Where a point lies in a target image, in its own pixels; `visible` says whether it does at all."""
 
     x: float
     y: float
@@ -39,15 +39,15 @@ def settings_of(encoder: Encoder, threshold: float | None = None) -> MatchSettin
 def locate(
     encoder: Encoder,
     settings: MatchSettings,
-    pair: tuple[Photograph, Photograph],
+    pair: tuple[SessionImage, SessionImage],
     spots: Sequence[Spot],
     *,
     twins: bool = False,
 ) -> list[Answer]:
-    """Where the points of the first photograph lie in the second.
+    """Where the points of the first image lie in the second.
 
     `twins`: where their counterparts on the other side lie instead. What is on the left of an animal is on the right
-    of its mirror image, so the descriptor of a left eye, taken from the mirrored photograph, is that of a right eye.
+    of its mirror image, so the descriptor of a left eye, taken from the mirrored image, is that of a right eye.
     """
     source, target = pair
     if not spots:
@@ -60,9 +60,9 @@ def locate(
 
 
 def heat(
-    encoder: Encoder, settings: MatchSettings, pair: tuple[Photograph, Photograph], spot: Spot
+    encoder: Encoder, settings: MatchSettings, pair: tuple[SessionImage, SessionImage], spot: Spot
 ) -> Float[Tensor, "_ _"]:
-    """Similarity of every pixel of the second photograph to a point of the first."""
+    """Similarity of every pixel of the second image to a point of the first."""
     with _compared(encoder, settings, pair) as (features, ready):
         query = matching.queries(features, _points(pair[0], [spot]), settings)
         scores = matching.score_maps(query, ready)[0]
@@ -70,8 +70,8 @@ def heat(
     return scores
 
 
-def as_matches(pair: tuple[Photograph, Photograph], spots: Sequence[Spot], answers: Sequence[Answer]) -> Matches:
-    """Points and answers in the pixels of the photographs as they are kept, for pictures."""
+def as_matches(pair: tuple[SessionImage, SessionImage], spots: Sequence[Spot], answers: Sequence[Answer]) -> Matches:
+    """Points and answers in the pixels of the images as they are kept, for pictures."""
     source, target = pair
     places = torch.tensor([(answer.x, answer.y) for answer in answers]).reshape(-1, 2)
     return Matches(
@@ -84,7 +84,7 @@ def as_matches(pair: tuple[Photograph, Photograph], spots: Sequence[Spot], answe
 
 @contextmanager
 def _compared(
-    encoder: Encoder, settings: MatchSettings, pair: tuple[Photograph, Photograph], *, mirrored: bool = False
+    encoder: Encoder, settings: MatchSettings, pair: tuple[SessionImage, SessionImage], *, mirrored: bool = False
 ) -> Iterator[tuple[FeatureMap, matching.Target]]:
     """The source's features and the target ready for queries."""
     source, target = pair
@@ -97,10 +97,10 @@ def _compared(
             yield features, target.target(encoder, settings)
 
 
-def _points(photograph: Photograph, spots: Sequence[Spot], *, mirrored: bool = False) -> Float[Tensor, "k 2"]:
-    width = photograph.size[1]
+def _points(image: SessionImage, spots: Sequence[Spot], *, mirrored: bool = False) -> Float[Tensor, "k 2"]:
+    width = image.size[1]
     xy = torch.tensor([(width - spot.x if mirrored else spot.x, spot.y) for spot in spots]).reshape(-1, 2)
-    return geometry.resize_points(xy, size=photograph.size, to=photograph.shown)
+    return geometry.resize_points(xy, size=image.size, to=image.shown)
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------
@@ -110,17 +110,17 @@ BACKGROUND = 0
 
 @dataclass(frozen=True)
 class Stroke:
-    """A line painted over a photograph, in its pixels: a part (1, 2, …) or background (0)."""
+    """A line painted over an image, in its pixels: a part (1, 2, …) or background (0)."""
 
     part: int
     radius: float
     points: tuple[tuple[float, float], ...]
 
 
-def painted(photograph: Photograph, strokes: Sequence[Stroke]) -> Int[Tensor, "h w"]:
+def painted(image: SessionImage, strokes: Sequence[Stroke]) -> Int[Tensor, "h w"]:
     """The label under every pixel that is kept, -1 where nothing is painted; later strokes cover earlier ones."""
-    height, width = photograph.shown
-    scale = width / photograph.size[1], height / photograph.size[0]
+    height, width = image.shown
+    scale = width / image.size[1], height / image.size[0]
     canvas = Pillow.new("L", (width, height), 255)
     draw = ImageDraw.Draw(canvas)
     for stroke in strokes:
@@ -134,20 +134,20 @@ def painted(photograph: Photograph, strokes: Sequence[Stroke]) -> Int[Tensor, "h
 
 
 def parts(
-    encoder: Encoder, photograph: Photograph, strokes: Sequence[Stroke], others: Sequence[Photograph]
+    encoder: Encoder, image: SessionImage, strokes: Sequence[Stroke], others: Sequence[SessionImage]
 ) -> list[Int[Tensor, "_ _"]]:
-    """Part labels of every pixel of the photographs, from the parts that are painted on one.
+    """Part labels of every pixel of the images, from the parts that are painted on one.
 
     Where no background is painted, all that is not painted counts as background.
     """
     matching.check_single(encoder)
-    labels = painted(photograph, strokes)
+    labels = painted(image, strokes)
     if not bool((labels > 0).any()):
         raise InputError("no part is painted yet; choose a part and paint over it")
     if not bool((labels == BACKGROUND).any()):
         labels = labels.clamp_min(BACKGROUND)
     samples: dict[int, list[Tensor]] = {}
     with torch.inference_mode():
-        propagation.collect(samples, photograph.features(encoder), labels, PIXELS, background=True)
+        propagation.collect(samples, image.features(encoder), labels, PIXELS, background=True)
         centroids = propagation.fit_centroids({part: torch.cat(v) for part, v in samples.items()}, PIXELS)
         return [propagation.label_map(other.features(encoder), centroids, "pixel") for other in others]

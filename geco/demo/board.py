@@ -1,4 +1,4 @@
-"""The board: which photographs lie side by side, and the numbered points on the first of them. Nothing is computed."""
+"""The board: which images lie side by side, and the numbered points on the first of them. Nothing is computed."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +12,7 @@ TARGETS = 2
 
 @dataclass(frozen=True)
 class Spot:
-    """A numbered point of the source photograph, in its pixels, corner origin."""
+    """A numbered point of the source image, in its pixels, corner origin."""
 
     number: int
     name: str
@@ -22,7 +22,7 @@ class Spot:
 
 @dataclass(frozen=True)
 class Board:
-    """The photographs by identity ("" for an empty place), the points, and the one that is selected (0 for none)."""
+    """The images by identity ("" for an empty place), the points, and the one that is selected (0 for none)."""
 
     source: str = ""
     targets: tuple[str, str] = ("", "")
@@ -37,8 +37,8 @@ class Board:
         raise InputError(f"there is no point {checks.shown(number)}; it may have been deleted")
 
     def placed(self, slot: Any, identity: str) -> "Board":
-        """The photograph put in a place: 0 the source, 1 and 2 the targets. Points stay with their source."""
-        slot = checks.whole(slot, "the place of a photograph", least=0, most=TARGETS)
+        """The image put in a place: 0 the source, 1 and 2 the targets. Points stay with their source."""
+        slot = checks.whole(slot, "the place of an image", least=0, most=TARGETS)
         if slot == 0:
             return self if identity == self.source else replace(self, source=identity, spots=(), selected=0)
         first, second = self.targets
@@ -47,7 +47,7 @@ class Board:
     def added(self, x: Any, y: Any, *, size: tuple[int, int], most: int, name: str = "") -> "Board":
         """With one point more, which is selected; its number has not been used by any other point."""
         if not self.source:
-            raise InputError("there is no source photograph yet; choose one, then click in it")
+            raise InputError("there is no source image yet; choose one, then click in it")
         if len(self.spots) >= most:
             raise InputError(f"there are {most} points already, which is the limit; delete one first")
         number = max((spot.number for spot in self.spots), default=0) + 1
@@ -56,7 +56,7 @@ class Board:
         return replace(self, spots=(*self.spots, spot), selected=number)
 
     def moved(self, number: Any, x: Any, y: Any, *, size: tuple[int, int]) -> "Board":
-        """With a point elsewhere, selected; one that would leave the photograph stops at its border."""
+        """With a point elsewhere, selected; one that would leave the image stops at its border."""
         spot = self.spot(number)
         x, y = within(x, y, size)
         return replace(self._changed(replace(spot, x=x, y=y)), selected=spot.number)
@@ -83,7 +83,7 @@ class Board:
         return replace(self, selected=self.spot(number).number)
 
     def without(self, identity: str) -> "Board":
-        """With the photograph gone from wherever it lies."""
+        """With the image gone from wherever it lies."""
         board = self.placed(0, "") if self.source == identity else self
         first, second = ("" if target == identity else target for target in board.targets)
         return replace(board, targets=(first, second))

@@ -1,4 +1,4 @@
-"""The example images: four animal photographs from the wheel of gradio, which is looked up but never imported."""
+"""The example images: four images of animals from the wheel of gradio, which is located but never imported."""
 
 import importlib.util
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The gallery: a tour in pictures on four animal photographs, as PNGs and one self-contained page."""
+"""The gallery: a tour on four images of animals, as PNGs and one self-contained page."""
 
 import html
 import time
@@ -20,7 +20,7 @@ from geco.system import Progress, files, silent
 from geco.types import FeatureMap
 
 Point = tuple[float, float]
-# Left and right are the animal's own; pixels of the 256 × 256 photograph of the cheetah.
+# Left and right are the animal's own; pixels of the 256 × 256 image of the cheetah.
 FACE: dict[str, Point] = {
     "right eye": (89, 92),
     "left eye": (162, 92),
@@ -61,7 +61,7 @@ def draw(
     """
     times: dict[str, float] = {}
     pictures = {name: images.read(path) for name, path in find_photographs().items()}
-    with _timed("encoding four photographs", times):
+    with _timed("encoding four images", times):
         tour = Tour(encoder, pictures, threshold=threshold)
     exhibits = tour.exhibits()
     if backbone is not None:
@@ -78,7 +78,7 @@ def draw(
 
 
 class Tour:
-    """One encoder and what it makes of some photographs."""
+    """One encoder and what it makes of some images."""
 
     def __init__(
         self, encoder: Extractor, pictures: Mapping[str, UInt8[Tensor, "3 _ _"]], *, threshold: float | None = None
@@ -121,7 +121,7 @@ class Tour:
             Exhibit(
                 "heat-tail.png",
                 "A tail without a counterpart",
-                "Similarity of every pixel to a tail that the other photograph does not show.",
+                "Similarity of every pixel to a tail that the other image does not show.",
                 lambda: self._heat("runner", "cheetah", tail),
             ),
             Exhibit(
@@ -206,5 +206,5 @@ def _page(tour: Tour, exhibits: list[Exhibit], folder: Path, times: Mapping[str,
     rows = "".join(f"<tr><td>{html.escape(what)}</td><td>{seconds:.1f} s</td></tr>" for what, seconds in times.items())
     body.append(f"<h2>How long it took</h2>\n<table>{rows}</table>")
     machine = f"On {encoder.device}, {torch.get_num_threads()} threads."
-    body.append(f'<p class="note">{machine} Photographs: those in the wheel of gradio.</p>')
+    body.append(f'<p class="note">{machine} The images are from the wheel of gradio.</p>')
     return viz.page("geco gallery", "\n".join(body), style=STYLE)

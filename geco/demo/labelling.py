@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from geco import checks
-from geco.demo.runs import Photographs, Run
+from geco.demo.runs import Run, SessionImages
 from geco.demo.settings import AppSettings
 from geco.demo.sheet import Labels, Sheet
 from geco.demo.values import Values, colour
@@ -16,11 +16,11 @@ Start = Callable[[Sheet, Sequence[str]], Run]
 
 @dataclass
 class Labelling:
-    """The labels of one visitor's photographs. A run takes one request for each photograph, and ends with the page."""
+    """The labels of one visitor's images. A run takes one request for each image, and ends with the page."""
 
     sheet: Sheet = field(default_factory=Sheet)
     history: list[Sheet] = field(default_factory=list)
-    nudged: tuple[str, int] | None = None  # the photograph and point whose moves are one step to undo
+    nudged: tuple[str, int] | None = None  # the image and point whose moves are one step to undo
     run: Run | None = None
 
     def change(self, sheet: Sheet, *, steps: int, nudge: tuple[str, int] | None = None) -> None:
@@ -40,7 +40,7 @@ class Labelling:
         self.sheet, self.nudged, self.run = self.history.pop(), None, None
 
     def forget(self, identity: str) -> None:
-        """Delete the labels of a photograph that is removed, also from the steps to undo; a run it taught ends."""
+        """Delete the labels of an image that is removed, also from the steps to undo; a run it taught ends."""
         if self.run is not None and self.run.sheet.of(identity).is_label:
             self.run = None
         self.sheet = self.sheet.cleared(identity)
@@ -48,7 +48,7 @@ class Labelling:
         self.nudged = None
 
     def begin(self, run: Run, *, steps: int) -> None:
-        """Start a run; what the run before it found, and nobody corrected, is forgotten."""
+        """Start a run; what the run before it found, unless corrected, is forgotten."""
         labels = {
             identity: labels for identity, labels in self.sheet.labels.items() if labels.is_label or labels.corrected
         }
@@ -56,17 +56,17 @@ class Labelling:
         self.sheet, self.nudged = Sheet(self.sheet.keypoints, labels, self.sheet.selected), None
         self.run = run
 
-    def step(self, photographs: Photographs) -> None:
-        """Go one photograph further; what was labelled by hand in the meantime stays."""
+    def step(self, images: SessionImages) -> None:
+        """Process one more image; what was labelled by hand in the meantime stays."""
         if self.run is None:
             return
-        result = self.run.step(photographs)
+        result = self.run.step(images)
         if result is not None and self.sheet.of(result[0]) == Labels():
             self.sheet = self.sheet.found(*result)
         if self.run.done == self.run.total:
             self.run = None
 
-    def state(self, photographs: Photographs) -> dict[str, Any]:
+    def state(self, images: SessionImages) -> dict[str, Any]:
         """What the page shows: labels first, then what was found, the most uncertain first."""
         sheet = self.sheet
         return {
@@ -74,15 +74,15 @@ class Labelling:
             "selected": sheet.selected,
             "undo": len(self.history),
             "run": None if self.run is None else {"done": self.run.done, "total": self.run.total},
-            "photographs": [_shown(identity, sheet) for identity in sheet.order(list(photographs))],
+            "images": [_shown(identity, sheet) for identity in sheet.order(list(images))],
         }
 
 
-def act(labelling: Labelling, photographs: Photographs, values: Values, *, settings: AppSettings, start: Start) -> None:
+def act(labelling: Labelling, images: SessionImages, values: Values, *, settings: AppSettings, start: Start) -> None:
     """Do to a session's labels what `values["do"]` says; `start` makes a run."""
     sheet, number = labelling.sheet, values.get("number")
     nudge: tuple[str, int] | None = None
-    what = checks.choice(values.get("do"), "what to do", (*WITHOUT_PHOTOGRAPH, *ON_PHOTOGRAPH))
+    what = checks.choice(values.get("do"), "what to do", (*WITHOUT_IMAGE, *ON_IMAGE))
     if what == "state":
         return
     if what == "select":
@@ -90,9 +90,9 @@ def act(labelling: Labelling, photographs: Photographs, values: Values, *, setti
     elif what == "undo":
         labelling.undo()
     elif what == "start":
-        labelling.begin(start(sheet, list(photographs)), steps=settings.steps)
+        labelling.begin(start(sheet, list(images)), steps=settings.steps)
     elif what == "step":
-        labelling.step(photographs)
+        labelling.step(images)
     elif what == "cancel":
         labelling.run = None
     else:
@@ -103,21 +103,21 @@ def act(labelling: Labelling, photographs: Photographs, values: Values, *, setti
         elif what == "delete":
             sheet = sheet.deleted(number)
         else:
-            sheet = _on_photograph(what, sheet, photographs, values, most=settings.points)
+            sheet = _on_image(what, sheet, images, values, most=settings.points)
             if what == "move" and values.get("nudge") is True:
-                nudge = str(values.get("photograph")), sheet.selected
+                nudge = str(values.get("image")), sheet.selected
         labelling.change(sheet, steps=settings.steps, nudge=nudge)
 
 
-WITHOUT_PHOTOGRAPH = ("state", "select", "undo", "start", "step", "cancel", "new", "rename", "delete")
-ON_PHOTOGRAPH = ("click", "move", "show", "clear", "use")
+WITHOUT_IMAGE = ("state", "select", "undo", "start", "step", "cancel", "new", "rename", "delete")
+ON_IMAGE = ("click", "move", "show", "clear", "use")
 
 
-def _on_photograph(what: str, sheet: Sheet, photographs: Photographs, values: Values, *, most: int) -> Sheet:
-    identity, number = values.get("photograph"), values.get("number")
-    if not isinstance(identity, str) or identity not in photographs:
-        raise InputError(f"this page has no photograph {checks.shown(identity)}; upload it again")
-    size = photographs[identity].size
+def _on_image(what: str, sheet: Sheet, images: SessionImages, values: Values, *, most: int) -> Sheet:
+    identity, number = values.get("image"), values.get("number")
+    if not isinstance(identity, str) or identity not in images:
+        raise InputError(f"this page has no image {checks.shown(identity)}; upload it again")
+    size = images[identity].size
     if what == "click":
         return sheet.clicked(identity, values.get("x"), values.get("y"), size=size, most=most)
     if what == "move":

@@ -13,8 +13,8 @@ from geco.errors import InputError, MissingPackageError
 
 TITLE = "geco: point at it, find it again"
 ABOUT = """# geco
-Point at an eye, an ear or a paw in one photograph and find it in another. Everything is computed on this machine;
-photographs stay in its memory and are deleted when you leave the page."""
+Point at an eye, an ear or a paw in one image and find it in another. Everything is computed on this machine;
+images stay in its memory and are deleted when you leave the page."""
 TABS = {
     "point": "Point",
     "parts": "Parts",
@@ -72,7 +72,7 @@ def free_port(settings: AppSettings) -> int:
 def serve(studio: Any, *, open_browser: bool = False) -> Served:
     """Serve the page of a studio in a thread of its own."""
     check_package()
-    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # gradio reads it on import; nothing is reported to anybody
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # gradio reads it on import; no usage is reported
     import gradio
     from starlette.middleware import Middleware
 
@@ -119,7 +119,7 @@ def serve(studio: Any, *, open_browser: bool = False) -> Served:
 
 
 def _sweep(studio: Any, ended: threading.Event) -> None:
-    """Delete sessions that nobody uses any more, also while nobody asks for anything."""
+    """Delete unused sessions from time to time, also while no requests come."""
     while not ended.wait(SWEEP):
         studio.sessions.expire()
 

@@ -58,7 +58,7 @@ def routes(studio: Studio) -> list[Route]:
         where = int(slot) if slot in ("0", "1", "2") else None
         return JSONResponse(await run_in_threadpool(studio.upload, _key(request), content, name, where))
 
-    async def photograph(request: Request) -> Response:
+    async def image(request: Request) -> Response:
         content = await run_in_threadpool(studio.jpeg, _key(request), request.path_params["identity"])
         return Response(content, media_type="image/jpeg")
 
@@ -80,7 +80,7 @@ def routes(studio: Studio) -> list[Route]:
         Route("/geco/open", _guarded(open_session), methods=["POST"]),
         Route("/geco/close", _guarded(close_session), methods=["POST"]),
         Route("/geco/upload", _guarded(upload), methods=["POST"]),
-        Route("/geco/photograph/{identity}", _guarded(photograph)),
+        Route("/geco/image/{identity}", _guarded(image)),
         Route("/geco/download/{kind}", _guarded(download)),
         Route("/geco/act", _guarded(asked(studio.act)), methods=["POST"]),
         Route("/geco/compare", _guarded(asked(studio.compare)), methods=["POST"]),
@@ -183,7 +183,7 @@ class Guard:
     def _refusal(self, scope: Scope) -> str | None:
         headers = {key.decode("latin1").lower(): value.decode("latin1") for key, value in scope.get("headers", ())}
         if self.settings.is_local:
-            # A name that somebody else lets point to this machine (DNS rebinding) is none of ours.
+            # A foreign name that points to this machine (DNS rebinding) is refused.
             name = headers.get("host", "").rsplit(":", 1)[0]
             if name not in LOCAL_NAMES:
                 return "this page is for this machine only"

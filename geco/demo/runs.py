@@ -1,4 +1,4 @@
-"""A run: the keypoints of a few labelled photographs carried to the others of a session, one photograph at a time."""
+"""A run: the keypoints of a few labelled images carried to the others of a session, one image at a time."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,24 +7,24 @@ import torch
 
 from geco import geometry, matching
 from geco.data import named
-from geco.demo.photographs import Photograph
 from geco.demo.sheet import Labels, Place, Sheet
+from geco.demo.uploads import SessionImage
 from geco.errors import InputError
 from geco.propagation import HIDDEN, UNKNOWN, VISIBLE, Animal, Propagator, Reference, reference
 from geco.propagation.settings import KeypointSettings
 from geco.types import Encoder
 
-Photographs = Mapping[str, Photograph]  # by identity
+SessionImages = Mapping[str, SessionImage]  # by identity
 
 
 @dataclass
 class Run:
-    """What is left of a run. Its labels are those at its start; a photograph removed since is passed over."""
+    """What is left of a run. Its labels are those at its start; an image removed since is passed over."""
 
     encoder: Encoder
     settings: KeypointSettings
     sheet: Sheet
-    labelled: list[str]  # photographs still to be encoded, whose labels the run learns from …
+    labelled: list[str]  # images still to be encoded, whose labels the run learns from …
     pending: list[str]  # … and those still to be labelled
     total: int
     references: list[Reference]
@@ -32,51 +32,51 @@ class Run:
 
     @classmethod
     def of(cls, encoder: Encoder, sheet: Sheet, identities: Sequence[str], *, threshold: float | None = None) -> "Run":
-        """A run over these photographs; those that are labels or were corrected stay as they are."""
+        """A run over these images; those that are labels or were corrected stay as they are."""
         matching.check_single(encoder)
         given = [identity for identity in identities if _teaches(sheet.of(identity))]
         if not given:
-            raise InputError("no photograph is a label yet; click points in one, then label the rest")
+            raise InputError("no image is a label yet; click points in one, then label the rest")
         labels = {identity: sheet.of(identity) for identity in identities}
         pending = [identity for identity, one in labels.items() if not (one.is_label or one.corrected)]
         if not pending:
-            raise InputError("every photograph is labelled or corrected already; upload more, or clear one first")
+            raise InputError("every image is labelled or corrected already; upload more, or clear one first")
         settings = KeypointSettings(threshold=threshold)
         return cls(encoder, settings, sheet, given, pending, len(given) + len(pending), [])
 
     @property
     def done(self) -> int:
-        """Photographs that are finished."""
+        """Images that are finished."""
         return self.total - len(self.labelled) - len(self.pending)
 
-    def step(self, photographs: Photographs) -> tuple[str, dict[int, Place]] | None:
-        """Go one photograph further: what was found on it, or None if it was a label or is gone."""
+    def step(self, images: SessionImages) -> tuple[str, dict[int, Place]] | None:
+        """Process one more image: what was found on it, or None if it was a label or is gone."""
         if self.labelled:
             identity = self.labelled.pop(0)
-            if identity in photographs:
-                self.references.append(self._reference(photographs[identity], self.sheet.of(identity)))
+            if identity in images:
+                self.references.append(self._reference(images[identity], self.sheet.of(identity)))
             return None
         identity = self.pending.pop(0)
-        if identity not in photographs:
+        if identity not in images:
             return None
         if self.propagator is None:
             skeleton = named([keypoint.name for keypoint in self.sheet.keypoints])
             self.propagator = Propagator.of_references(self.encoder, self.references, skeleton, self.settings)
-        photograph = photographs[identity]
+        image = images[identity]
         with torch.inference_mode():
-            features = photograph.features(self.encoder)
-            animal = self.propagator.animal(features, _whole(photograph))
-        return identity, _places(animal, photograph, self.sheet.numbers)
+            features = image.features(self.encoder)
+            animal = self.propagator.animal(features, _whole(image))
+        return identity, _places(animal, image, self.sheet.numbers)
 
-    def _reference(self, photograph: Photograph, labels: Labels) -> Reference:
+    def _reference(self, image: SessionImage, labels: Labels) -> Reference:
         labelled = animal(labels, self.sheet.numbers)
-        xy = geometry.resize_points(labelled.xy, size=photograph.size, to=photograph.shown)
+        xy = geometry.resize_points(labelled.xy, size=image.size, to=image.shown)
         with torch.inference_mode():
-            return reference(photograph.features(self.encoder), replace(labelled, xy=xy), _whole(photograph))
+            return reference(image.features(self.encoder), replace(labelled, xy=xy), _whole(image))
 
 
 def animal(labels: Labels, numbers: Sequence[int]) -> Animal:
-    """The labels of a photograph, in its own pixels, one row for each keypoint; labels of a run have no scores."""
+    """The labels of an image, in its own pixels, one row for each keypoint; labels of a run have no scores."""
     places = [labels.places.get(number) for number in numbers]
     state = [UNKNOWN if place is None else VISIBLE if place.visible else HIDDEN for place in places]
     nowhere = torch.nan, torch.nan
@@ -93,16 +93,16 @@ def _teaches(labels: Labels) -> bool:
     return labels.is_label and any(place.visible for place in labels.places.values())
 
 
-def _whole(photograph: Photograph) -> tuple[int, int, int, int]:
-    height, width = photograph.shown
+def _whole(image: SessionImage) -> tuple[int, int, int, int]:
+    height, width = image.shown
     return 0, 0, width, height
 
 
-def _places(animal: Animal, photograph: Photograph, numbers: Sequence[int]) -> dict[int, Place]:
-    """What was found, in the photograph's own pixels; a keypoint that no label shows has no place."""
+def _places(animal: Animal, image: SessionImage, numbers: Sequence[int]) -> dict[int, Place]:
+    """What was found, in the image's own pixels; a keypoint that no label shows has no place."""
     assert animal.score is not None
     assert animal.uncertainty is not None
-    xy = geometry.resize_points(animal.xy, size=photograph.shown, to=photograph.size).tolist()
+    xy = geometry.resize_points(animal.xy, size=image.shown, to=image.size).tolist()
     columns = zip(
         numbers,
         xy,

@@ -1,4 +1,4 @@
-"""Sessions: one for each open page, with photographs, points and undo of its own; nobody else's key opens it."""
+"""Sessions: one for each open page, with its own images, points and undo, reached only by its key."""
 
 import secrets
 import threading
@@ -10,8 +10,8 @@ from geco import checks
 from geco.demo.answers import Answer
 from geco.demo.board import Board
 from geco.demo.labelling import Labelling
-from geco.demo.photographs import Photograph
 from geco.demo.settings import AppSettings
+from geco.demo.uploads import SessionImage
 from geco.errors import InputError
 
 ANSWERS = 4000  # that a session remembers
@@ -19,10 +19,10 @@ ANSWERS = 4000  # that a session remembers
 
 @dataclass
 class Session:
-    """One visitor's photographs and points. Everything is in memory and goes with the session."""
+    """One visitor's images and points. Everything is in memory and goes with the session."""
 
     settings: AppSettings
-    photographs: dict[str, Photograph] = field(default_factory=dict)
+    images: dict[str, SessionImage] = field(default_factory=dict)
     board: Board = field(default_factory=Board)
     history: list[Board] = field(default_factory=list)
     twins: bool = False  # whether twins are shown
@@ -32,29 +32,27 @@ class Session:
     used: float = 0.0  # when, by the clock of `Sessions`
     lock: threading.Lock = field(default_factory=threading.Lock)  # requests of one page, one after the other
 
-    def photograph(self, identity: object) -> Photograph:
-        """A photograph of this session."""
-        if not isinstance(identity, str) or identity not in self.photographs:
-            raise InputError(f"this page has no photograph {checks.shown(identity)}; upload it again")
-        return self.photographs[identity]
+    def image(self, identity: object) -> SessionImage:
+        """An image of this session."""
+        if not isinstance(identity, str) or identity not in self.images:
+            raise InputError(f"this page has no image {checks.shown(identity)}; upload it again")
+        return self.images[identity]
 
-    def add(self, photograph: Photograph) -> str:
-        """Keep a photograph; returns its identity. One that is there already is not kept twice."""
-        for identity, known in self.photographs.items():
-            if known is photograph:
+    def add(self, image: SessionImage) -> str:
+        """Keep an image; returns its identity. One that is there already is not kept twice."""
+        for identity, known in self.images.items():
+            if known is image:
                 return identity
-        if len(self.photographs) >= self.settings.photographs:
-            raise InputError(
-                f"there are {len(self.photographs)} photographs already, which is the limit; remove one first"
-            )
+        if len(self.images) >= self.settings.images:
+            raise InputError(f"there are {len(self.images)} images already, which is the limit; remove one first")
         identity = secrets.token_urlsafe(9)
-        self.photographs[identity] = photograph
+        self.images[identity] = image
         return identity
 
     def remove(self, identity: object) -> None:
-        """Delete a photograph, with the steps to undo that show it."""
-        self.photograph(identity)
-        del self.photographs[str(identity)]
+        """Delete an image, with the steps to undo that show it."""
+        self.image(identity)
+        del self.images[str(identity)]
         self.board = self.board.without(str(identity))
         self.history = [board for board in self.history if identity not in (board.source, *board.targets)]
         self.answers.clear()
@@ -85,7 +83,7 @@ class Session:
 
 @dataclass
 class Sessions:
-    """Open sessions by their keys; those that nobody uses any more are deleted."""
+    """Open sessions by their keys; those not used for some time are deleted."""
 
     settings: AppSettings
     clock: Callable[[], float] = time.monotonic
@@ -117,12 +115,12 @@ class Sessions:
             return session
 
     def close(self, key: str) -> None:
-        """Delete a session and its photographs."""
+        """Delete a session and its images."""
         with self.lock:
             self.open_ones.pop(key, None)
 
     def expire(self) -> None:
-        """Delete the sessions that nobody has used for too long."""
+        """Delete the sessions that have not been used for too long."""
         oldest = self.clock() - 60 * self.settings.minutes
         with self.lock:
             for key in [key for key, session in self.open_ones.items() if session.used < oldest]:

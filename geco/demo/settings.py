@@ -17,21 +17,21 @@ class AppSettings:
     port: int | None = None  # None: the first free one from 7860
     share: bool = False  # a public address, through gradio's servers
     megabytes: float = 20.0  # of an uploaded file
-    megapixels: float = 50.0  # of a photograph, refused before it is decoded
-    side: int = 1024  # pixels: larger photographs are scaled down to this; encoders see less than half of it
-    photographs: int = 40  # of a session; each takes up to 10 MB with its features
-    points: int = 30  # of a photograph
+    megapixels: float = 50.0  # of an image, refused before it is decoded
+    side: int = 1024  # pixels: larger images are scaled down to this; encoders see less than half of it
+    images: int = 40  # of a session; each takes up to 10 MB with its features
+    points: int = 30  # of an image
     steps: int = 100  # that can be undone
     sessions: int = 16
-    minutes: float = 30.0  # without a request, after which a session and its photographs are deleted
-    waiting: int = 16  # requests that may wait for the processor; more are turned away
+    minutes: float = 30.0  # without a request, after which a session and its images are deleted
+    waiting: int = 16  # requests that may wait for the processor; more are refused
 
     def __post_init__(self) -> None:
         strict.check(self)
         strict.within(self, "megabytes", above=0, most=1000)
         strict.within(self, "megapixels", above=0, most=1000)
         strict.within(self, "side", least=64, most=4096)
-        strict.within(self, "photographs", least=2, most=100)
+        strict.within(self, "images", least=2, most=100)
         strict.within(self, "points", least=1, most=200)
         strict.within(self, "steps", "sessions", "waiting", least=1, most=10_000)
         strict.within(self, "minutes", above=0, most=10_000)

@@ -1,4 +1,4 @@
-"""The sheet: named keypoints, and where they are on many photographs, set by hand or found. Nothing is computed."""
+"""The sheet: named keypoints, and where they are on many images, set by hand or found. Nothing is computed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -11,7 +11,7 @@ from geco.errors import InputError
 
 @dataclass(frozen=True)
 class Keypoint:
-    """A point of the animal that has the same number and name on every photograph."""
+    """A point of the animal that has the same number and name on every image."""
 
     number: int
     name: str
@@ -19,7 +19,7 @@ class Keypoint:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a keypoint is on one photograph, in its pixels; of one that is not visible, the best guess or None."""
+    """Where a keypoint is on one image, in its pixels; of one that is not visible, the best guess or None."""
 
     x: float | None
     y: float | None
@@ -31,11 +31,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Labels:
-    """The keypoints of one photograph by number; a keypoint that is not among them is not labelled."""
+    """The keypoints of one image by number; a keypoint that is not among them is not labelled."""
 
     places: Mapping[int, Place] = field(default_factory=dict)
     is_label: bool = False  # whether the next run learns from it
-    corrected: bool = False  # whether somebody changed it: a run does not overwrite it
+    corrected: bool = False  # changed by hand: a run does not overwrite it
 
     @property
     def expected_errors(self) -> float:
@@ -45,7 +45,7 @@ class Labels:
 
 @dataclass(frozen=True)
 class Sheet:
-    """Keypoints, the labels of photographs by identity, the keypoint that is selected and the one asked for (or 0)."""
+    """Keypoints, the labels of images by identity, the keypoint that is selected and the one asked for (or 0)."""
 
     keypoints: tuple[Keypoint, ...] = ()
     labels: Mapping[str, Labels] = field(default_factory=dict)
@@ -54,11 +54,11 @@ class Sheet:
 
     @property
     def numbers(self) -> list[int]:
-        """Of the keypoints, in their order."""
+        """Numbers of the keypoints, in their order."""
         return [keypoint.number for keypoint in self.keypoints]
 
     def of(self, identity: str) -> Labels:
-        """The labels of a photograph, which may have none."""
+        """The labels of an image, which may have none."""
         return self.labels.get(identity, Labels())
 
     def keypoint(self, number: Any) -> Keypoint:
@@ -69,7 +69,7 @@ class Sheet:
         raise InputError(f"there is no keypoint {checks.shown(number)}; it may have been deleted")
 
     def following(self, identity: str) -> int:
-        """The keypoint that a click on a photograph sets: the one asked for, or the first without a place; or 0."""
+        """The keypoint that a click on an image sets: the one asked for, or the first without a place; or 0."""
         places = self.of(identity).places
         if self.asked and self.asked not in places:
             return self.asked
@@ -86,18 +86,18 @@ class Sheet:
         return replace(self, keypoints=(*self.keypoints, keypoint), selected=number, asked=number)
 
     def clicked(self, identity: str, x: Any, y: Any, *, size: tuple[int, int], most: int) -> "Sheet":
-        """With the keypoint that is next set here, or a new one. A photograph without labels becomes a label."""
+        """With the keypoint that is next set here, or a new one. An image without labels becomes a label."""
         number = self.following(identity)
         sheet = self if number else self.extended(most=most)
         return sheet.moved(identity, number or sheet.selected, x, y, size=size)
 
     def moved(self, identity: str, number: Any, x: Any, y: Any, *, size: tuple[int, int]) -> "Sheet":
-        """With a keypoint at this place of a photograph, visible and selected."""
+        """With a keypoint at this place of an image, visible and selected."""
         keypoint = self.keypoint(number)
         return self._set(identity, keypoint.number, Place(*within(x, y, size)))
 
     def shown(self, identity: str, number: Any, *, visible: bool, size: tuple[int, int]) -> "Sheet":
-        """With a keypoint marked as visible or not on a photograph; one without a place gets the middle."""
+        """With a keypoint marked as visible or not on an image; one without a place gets the middle."""
         keypoint = self.keypoint(number)
         place = self.of(identity).places.get(keypoint.number, Place(None, None))
         if visible and place.x is None:
@@ -105,7 +105,7 @@ class Sheet:
         return self._set(identity, keypoint.number, Place(place.x, place.y, visible))
 
     def cleared(self, identity: str, number: Any = None) -> "Sheet":
-        """Without a keypoint on a photograph, or without any; a photograph without labels is found by the next run."""
+        """Without a keypoint on an image, or without any; an image without labels is found by the next run."""
         if number is None:
             return replace(self, labels={other: labels for other, labels in self.labels.items() if other != identity})
         keypoint = self.keypoint(number)
@@ -129,7 +129,7 @@ class Sheet:
         return replace(self, keypoints=tuple(changed))
 
     def deleted(self, number: Any) -> "Sheet":
-        """Without a keypoint on any photograph; a photograph without any has no labels."""
+        """Without a keypoint on any image; an image without any has no labels."""
         gone = self.keypoint(number)
         keypoints = tuple(other for other in self.keypoints if other != gone)
         labels = {
@@ -140,25 +140,25 @@ class Sheet:
         return Sheet(keypoints, left, keypoints[-1].number if keypoints else 0)
 
     def used(self, identity: str, on: bool) -> "Sheet":
-        """With a photograph that the next run learns from, or does not."""
+        """With an image that the next run learns from, or does not."""
         before = self.of(identity)
         if not (on or before.places):
             return self
         if on and not any(place.visible for place in before.places.values()):
-            raise InputError("a photograph without a visible point cannot be a label; click a point in it first")
+            raise InputError("an image without a visible point cannot be a label; click a point in it first")
         return replace(self, labels={**self.labels, identity: replace(before, is_label=on, corrected=True)})
 
     def chosen(self, number: Any) -> "Sheet":
-        """With this keypoint selected; on photographs where it has no place, the next click sets it."""
+        """With this keypoint selected; on images where it has no place, the next click sets it."""
         chosen = self.keypoint(number).number
         return replace(self, selected=chosen, asked=chosen)
 
     def found(self, identity: str, places: Mapping[int, Place]) -> "Sheet":
-        """With what a run found on a photograph."""
+        """With what a run found on an image."""
         return replace(self, labels={**self.labels, identity: Labels(places)})
 
     def order(self, identities: list[str]) -> list[str]:
-        """The photographs: labels first, then the most uncertain ones, then those that have not been looked at."""
+        """The images: labels first, then the most uncertain ones, then those without labels."""
 
         def rank(identity: str) -> tuple[int, float]:
             labels = self.of(identity)
@@ -168,7 +168,7 @@ class Sheet:
 
     def _set(self, identity: str, number: int, place: Place) -> "Sheet":
         before = self.labels.get(identity)
-        # What nobody has looked at yet becomes a label with its first point; what was found is corrected.
+        # An image without labels becomes a label with its first point; what was found is corrected.
         base = Labels(is_label=True) if before is None else replace(before, corrected=True)
         labels = replace(base, places={**base.places, number: place})
         return replace(self, labels={**self.labels, identity: labels}, selected=number, asked=0)
@@ -178,7 +178,7 @@ class Sheet:
         for identity, before in self.labels.items():
             if gone.number in before.places and kept.number in before.places:
                 raise InputError(
-                    f"a photograph has two points called {checks.shown(kept.name)} then; remove one of them there first"
+                    f"an image has two points called {checks.shown(kept.name)} then; remove one of them there first"
                 )
             places = {kept.number if n == gone.number else n: place for n, place in before.places.items()}
             labels[identity] = replace(before, places=places)

@@ -1,7 +1,7 @@
-"""The page's logic without a page: sessions, photographs, points, answers, parts, components, models, downloads.
+"""The page's logic without a page: sessions, images, points, answers, parts, components, models, downloads.
 
 Every request is a plain function of a session's key and plain values, and returns plain values that become JSON.
-Requests compute one after the other; when too many wait, further ones are turned away at once.
+Requests compute one after the other; when too many wait, further ones are refused at once.
 """
 
 import threading
@@ -12,19 +12,19 @@ from functools import partial
 from typing import Any
 
 from geco import checks, images, matching, viz
-from geco.demo import answers, downloads, gallery, labelling, photographs, runs
+from geco.demo import answers, downloads, gallery, labelling, runs, uploads
 from geco.demo.answers import Answer
 from geco.demo.board import TARGETS, Board
 from geco.demo.encoders import Encoders
-from geco.demo.photographs import Photograph
 from geco.demo.sessions import Session, Sessions
 from geco.demo.settings import AppSettings
+from geco.demo.uploads import SessionImage
 from geco.demo.values import PARTS, Values, colour, embedded, several, strokes_of
 from geco.errors import InputError
 from geco.matching.settings import MatchSettings
 from geco.types import Encoder
 
-# Photographs (source first) and points of each example; those of the gallery.
+# Images (source first) and points of each example; those of the gallery.
 EXAMPLES: dict[str, tuple[tuple[str, ...], Mapping[str, tuple[float, float]]]] = {
     "face": (("cheetah", "cub"), {name: gallery.FACE[name] for name in ("right eye", "left eye", "nose")}),
     "tail": (("runner", "cheetah"), {name: gallery.TAIL[name] for name in ("nose", "tail tip")}),
@@ -44,11 +44,11 @@ class Studio:
     ) -> None:
         self.encoders, self.settings, self.threshold = encoders, settings, threshold
         self.sessions = Sessions(settings)
-        self.examples: dict[str, Photograph] = {}
+        self.examples: dict[str, SessionImage] = {}
         self._processor = threading.Lock()
         self._places = threading.BoundedSemaphore(settings.waiting + 1)
 
-    # --- sessions and photographs -------------------------------------------------------------------------------------
+    # --- sessions and images ------------------------------------------------------------------------------------------
 
     def open(self) -> dict[str, Any]:
         """A new session: its key, and what the page needs to know."""
@@ -60,25 +60,25 @@ class Studio:
             "colours": list(viz.PALETTE),
             "parts": PARTS,
             "megabytes": self.settings.megabytes,
-            "photographs": self.settings.photographs,
+            "images": self.settings.images,
         }
 
     def close(self, key: str) -> None:
-        """Delete a session and its photographs."""
+        """Delete a session and its images."""
         self.sessions.close(key)
 
     def upload(self, key: str, content: bytes, name: str, slot: object = None) -> dict[str, Any]:
-        """The state after a photograph has come, placed in a slot: the given one, or the first that is empty."""
+        """The state after an image was uploaded and placed in a slot: the given one, or the first that is empty."""
         with self._turn(key) as session:
-            identity = session.add(photographs.admit(content, name, self.settings))
+            identity = session.add(uploads.admit(content, name, self.settings))
             self._place(session, identity, slot)
             return self._state(session)
 
     def jpeg(self, key: str, identity: str) -> bytes:
-        """A photograph of this session, as a browser shows it."""
+        """An image of this session, as a browser shows it."""
         session = self.sessions.find(key)
         with session.lock:
-            return session.photograph(identity).jpeg()
+            return session.image(identity).jpeg()
 
     def _place(self, session: Session, identity: str, slot: object) -> None:
         board = session.board
@@ -90,7 +90,7 @@ class Studio:
     # --- points -------------------------------------------------------------------------------------------------------
 
     def act(self, key: str, values: Values) -> dict[str, Any]:
-        """The state after something was done to the photographs or points: `values["do"]` says what."""
+        """The state after something was done to the images or points: `values["do"]` says what."""
         actions: dict[str, Callable[[Session, Values], None]] = {
             "state": lambda session, values: None,
             "add": self._add,
@@ -102,7 +102,7 @@ class Studio:
             "undo": lambda session, v: session.undo(),
             "swap": self._swap,
             "place": self._put,
-            "remove": lambda session, v: session.remove(v.get("photograph")),
+            "remove": lambda session, v: session.remove(v.get("image")),
             "twins": self._show_twins,
             "example": self._example,
         }
@@ -112,21 +112,21 @@ class Studio:
             return self._state(session)
 
     def _add(self, session: Session, values: Values) -> None:
-        size = session.photograph(session.board.source).size if session.board.source else (0, 0)
+        size = session.image(session.board.source).size if session.board.source else (0, 0)
         session.change(session.board.added(values.get("x"), values.get("y"), size=size, most=self.settings.points))
 
     def _move(self, session: Session, values: Values) -> None:
-        size = session.photograph(session.board.source).size if session.board.source else (0, 0)
+        size = session.image(session.board.source).size if session.board.source else (0, 0)
         board = session.board.moved(values.get("number"), values.get("x"), values.get("y"), size=size)
         session.change(board, nudge=board.selected if values.get("nudge") is True else 0)
 
     def _select(self, session: Session, values: Values) -> None:
-        session.board = session.board.chosen(values.get("number"))  # nothing that anybody wants to undo
+        session.board = session.board.chosen(values.get("number"))  # not a step to undo
 
     def _put(self, session: Session, values: Values) -> None:
-        identity = values.get("photograph")
+        identity = values.get("image")
         if identity != "":
-            session.photograph(identity)
+            session.image(identity)
         session.change(session.board.placed(values.get("slot"), str(identity)))
 
     def _show_twins(self, session: Session, values: Values) -> None:
@@ -136,7 +136,7 @@ class Studio:
         """Source and first target change places; points go where they were found, hidden ones are left out."""
         board = session.board
         if not (board.source and board.targets[0]):
-            raise InputError("swapping takes a photograph on the left and one on the right; choose both first")
+            raise InputError("swapping takes an image on the left and one on the right; choose both first")
         found = self._answers(session, board.targets[0])
         pairs = zip(board.spots, found, strict=True)
         spots = tuple(replace(spot, x=place.x, y=place.y) for spot, place in pairs if place.visible)
@@ -150,7 +150,7 @@ class Studio:
         for file in files:
             if file not in self.examples:
                 pixels = images.read(gallery.find_photographs()[file])
-                self.examples[file] = photographs.of_pixels(pixels, f"{file}.jpg", self.settings)
+                self.examples[file] = uploads.of_pixels(pixels, f"{file}.jpg", self.settings)
         identities = [session.add(self.examples[file]) for file in files]
         board = Board()
         for slot in range(TARGETS + 1):
@@ -166,9 +166,9 @@ class Studio:
         found = [self._answers(session, target) if target else [] for target in board.targets]
         twins = [self._answers(session, target, twins=True) if target else [] for target in board.targets]
         return {
-            "photographs": [
-                {"id": identity, "name": photograph.name, "height": photograph.size[0], "width": photograph.size[1]}
-                for identity, photograph in session.photographs.items()
+            "images": [
+                {"id": identity, "name": image.name, "height": image.size[0], "width": image.size[1]}
+                for identity, image in session.images.items()
             ],
             "source": board.source,
             "targets": board.targets,
@@ -199,7 +199,7 @@ class Studio:
         known = {key: session.answers[key] for key in keys if key in session.answers}
         new = {key: spot for key, spot in zip(keys, board.spots, strict=True) if key not in known}
         if new:
-            pair = session.photograph(board.source), session.photograph(target)
+            pair = session.image(board.source), session.image(target)
             places = answers.locate(encoder, self._settings(encoder), pair, list(new.values()), twins=twins)
             for key, answer in zip(new, places, strict=True):
                 session.remember(key, answer)
@@ -218,7 +218,7 @@ class Studio:
         board = session.board
         if not (target and board.source and board.selected):
             return ""
-        pair = session.photograph(board.source), session.photograph(target)
+        pair = session.image(board.source), session.image(target)
         settings = self._settings(encoder)
         scores = answers.heat(encoder, settings, pair, board.spot(board.selected))
         return embedded(viz.heat_png(scores, high=max(settings.threshold, float(scores.max()))))
@@ -231,7 +231,7 @@ class Studio:
         with self._turn(key) as session:
             target = session.board.targets[0]
             if not (session.board.source and target and session.board.spots):
-                raise InputError("comparing models takes two photographs and a point; set them in the tab Point first")
+                raise InputError("comparing models takes two images and a point; set them in the tab Point first")
             columns = []
             for name in names:
                 encoder = self.encoders.named(name)
@@ -247,45 +247,45 @@ class Studio:
             return {"columns": columns}
 
     def components(self, key: str, values: Values) -> dict[str, Any]:
-        """Principal components of the photographs together, as colours, one picture each."""
+        """Principal components of the images together, as colours, one picture each."""
         with self._turn(key) as session:
             encoder = self.encoders.named(values.get("model", self.encoders.first.name))
             matching.check_single(encoder)
-            if not session.photographs:
-                raise InputError("there is no photograph yet; upload one, or take an example")
-            maps = [photograph.features(encoder) for photograph in session.photographs.values()]
+            if not session.images:
+                raise InputError("there is no image yet; upload one, or take an example")
+            maps = [image.features(encoder) for image in session.images.values()]
             pictures = [embedded(viz.components_png(colours)) for colours in viz.principal_components(maps)]
-            return {"pictures": dict(zip(session.photographs, pictures, strict=True))}
+            return {"pictures": dict(zip(session.images, pictures, strict=True))}
 
     def parts(self, key: str, values: Values) -> dict[str, Any]:
-        """The parts that are painted on one photograph, in all of the session."""
+        """The parts that are painted on one image, in all of the session."""
         with self._turn(key) as session:
-            photograph = session.photograph(values.get("photograph"))
+            image = session.image(values.get("image"))
             strokes = strokes_of(values.get("strokes"))
-            others = list(session.photographs.values())
-            maps = answers.parts(self.encoders.first, photograph, strokes, others)
+            others = list(session.images.values())
+            maps = answers.parts(self.encoders.first, image, strokes, others)
             pictures = [embedded(viz.labels_png(labels)) for labels in maps]
-            return {"pictures": dict(zip(session.photographs, pictures, strict=True))}
+            return {"pictures": dict(zip(session.images, pictures, strict=True))}
 
     def label(self, key: str, values: Values) -> dict[str, Any]:
-        """The labels of many photographs after something was done to them; a run goes one photograph further."""
+        """The labels of many images after something was done to them; a run processes one more image."""
         with self._turn(key) as session:
             start = partial(runs.Run.of, self.encoders.first, threshold=self.threshold)
-            labelling.act(session.labelling, session.photographs, values, settings=self.settings, start=start)
-            return session.labelling.state(session.photographs)
+            labelling.act(session.labelling, session.images, values, settings=self.settings, start=start)
+            return session.labelling.state(session.images)
 
     def download(self, key: str, kind: str) -> bytes:
-        """A file: "csv" and "coco" hold the points, "png" is the picture; "labels-…" those of many photographs."""
+        """A file: "csv" and "coco" hold the points, "png" is the picture; "labels-…" those of many images."""
         kind = checks.choice(kind, "the kind of a download", ("csv", "coco", "png", "labels-csv", "labels-coco"))
         with self._turn(key) as session:
             if kind.startswith("labels-"):
-                many = downloads.labels_of_many(session.photographs, session.labelling.sheet)
+                many = downloads.labels_of_many(session.images, session.labelling.sheet)
                 return downloads.table(many, kind.removeprefix("labels-"))
             board = session.board
             if not board.source:
-                raise InputError("there is nothing to download yet; choose a photograph and click in it")
-            source = session.photograph(board.source)
-            found = [(session.photograph(t), self._answers(session, t)) for t in board.targets if t]
+                raise InputError("there is nothing to download yet; choose an image and click in it")
+            source = session.image(board.source)
+            found = [(session.image(t), self._answers(session, t)) for t in board.targets if t]
             if kind == "png":
                 return downloads.picture(source, board.spots, found, title=self.encoders.first.name)
             return downloads.table(downloads.labels(source, board.spots, found), kind)

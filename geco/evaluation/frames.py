@@ -53,7 +53,7 @@ def _encoded(encoder: Encoder, frame: UInt8[Tensor, "3 h w"]) -> FeatureMap:
 def _followed(
     encoder: Encoder, first: FeatureMap, frame: UInt8[Tensor, "3 h w"], points: Float[Tensor, "k 2"]
 ) -> Float[Tensor, "k 2"]:
-    """Where the points of the first frame are in another, on the CPU, as whoever draws them needs them."""
+    """Where the points of the first frame are in another, on the CPU, ready to be drawn."""
     source, target = matching.paired(encoder, first, _encoded(encoder, frame))
     settings = matching.suited(MatchSettings(threshold=encoder.threshold), encoder)
     return matching.transfer(source, target, points, settings).target.cpu()

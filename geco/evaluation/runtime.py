@@ -65,7 +65,7 @@ class Timing:
 
     @property
     def median(self) -> float:
-        """The middle time of a call."""
+        """The median time of a call."""
         return statistics.median(self.milliseconds)
 
     @property

@@ -88,7 +88,7 @@ def protocols_named(names: tuple[str, ...]) -> tuple[Protocol, ...]:
 
 @dataclass(frozen=True)
 class KeypointSettings:
-    """What does not change the numbers of a keypoint run except where it says so."""
+    """Settings of a keypoint run that do not change its numbers, except where a comment says so."""
 
     main_alpha: float = 0.10  # the radius of headline numbers, of PGCK tables and of the "01" analysis
     radii: tuple[float, ...] = tuple(round(0.01 * step, 2) for step in range(1, 21))  # of the sweep
@@ -161,7 +161,7 @@ class FewShotProtocol:
     headline: int = 10  # references of the reliability diagram and the reviewer's curve, or the nearest number below
     labels: LabelSettings = AS_PROPAGATED  # how the references vote
     reviewed: float = 0.2  # share of the points, the most uncertain, among which errors are counted
-    right: float = 0.95  # share of right points that a reviewer wants to reach
+    right: float = 0.95  # share of right points that a review should reach
     bins: int = 10  # of the reliability diagram
     batch_size: int = 8
     memory: int = 2 * 1024**3  # bytes of feature maps kept in memory; more goes to disk
@@ -192,7 +192,7 @@ class FewShotProtocol:
 
 @dataclass(frozen=True)
 class SearchProtocol:
-    """Annotated keypoints of held-out photographs searched for among all others."""
+    """Annotated keypoints of held-out images searched for among all others."""
 
     questions: int = 20  # of a category
     count: int = 10  # answers that are looked at: recall@10, precision@10
@@ -215,7 +215,7 @@ class SearchProtocol:
 
 
 class Conditions(NamedTuple):
-    """Under which conditions a model is timed."""
+    """The conditions that a model is timed under."""
 
     device: str
     dtype: str
@@ -224,7 +224,7 @@ class Conditions(NamedTuple):
 
     @property
     def name(self) -> str:
-        """All of them, for people."""
+        """All conditions in one line of text."""
         return f"{self.device}, {self.dtype}, {self.size} px, batch {self.batch}"
 
 

@@ -33,7 +33,7 @@ class Landmarks:
     twin: Int[np.ndarray, "k"]
 
 
-def photographs(dataset: PairDataset, category: str) -> list[tuple[View, Skeleton]]:
+def annotated_views(dataset: PairDataset, category: str) -> list[tuple[View, Skeleton]]:
     """The views of a category that occur in the pairs, each once, in their order."""
     views: dict[str, tuple[View, Skeleton]] = {}
     for index, name in enumerate(dataset.categories):
@@ -53,7 +53,7 @@ def run(
     protocol: SurfaceProtocol = USUAL,
     *,
     label: str = "model",
-    data: str = "photographs",
+    data: str = "images",
     progress: Progress = silent,
 ) -> Report:
     """The report of an encoder: the mesh decorated from rendered views, each annotated keypoint matched with it."""
@@ -77,8 +77,8 @@ def run(
                 at = slice(i, i + 1)
                 name = skeleton.names[row]
                 add(groups[name], distance[at], (sided & (twin < distance))[at], sided[at], protocol.radius)
-        progress("photographs", done, len(views))
-    return _report(errors, mirrored, groups, landmarks, protocol, label=label, data=data, photographs=len(views))
+        progress("images", done, len(views))
+    return _report(errors, mirrored, groups, landmarks, protocol, label=label, data=data, count=len(views))
 
 
 def add(
@@ -115,7 +115,7 @@ def _report(
     *,
     label: str,
     data: str,
-    photographs: int,
+    count: int,
 ) -> Report:
     how = {"resamples": protocol.resamples, "seed": protocol.seed}
     mean, near, confused = errors.mean(**how), errors.within(**how), errors.confusion(**how)
@@ -137,7 +137,7 @@ def _report(
         tables=(
             Table(
                 "surface",
-                f"Keypoints of {photographs} images on the mesh",
+                f"Keypoints of {count} images on the mesh",
                 ("keypoint", *COLUMNS),
                 tuple(rows),
                 note=f"d_geo: mean distance along the mesh in shares of its diagonal (a random vertex: {chance:.2f}); "
@@ -145,7 +145,7 @@ def _report(
                 digits=2,
             ),
         ),
-        counts={"photographs": photographs},
+        counts={"photographs": count},
         settings={"protocol": asdict(protocol)},
         provenance=provenance.collect(),
     )

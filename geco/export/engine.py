@@ -26,7 +26,7 @@ NAMES = {"onnx": "ONNX Runtime", "openvino": "OpenVINO"}
 
 @runtime_checkable
 class Network(Protocol):
-    """A file in the hands of a runtime."""
+    """An exported file that a runtime has loaded."""
 
     metadata: Metadata
     weights: list[tuple[tuple[int, ...], torch.dtype]]  # shape and precision of each

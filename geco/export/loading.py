@@ -1,6 +1,6 @@
 """Loading: a model by name in torch, or in another engine; an exported file in its own.
 
-Whoever stays with torch does not pay for the other engines: what they need is imported when one of them is asked for.
+Loading in torch imports nothing of the other engines: what they need is imported when one of them is asked for.
 """
 
 from pathlib import Path

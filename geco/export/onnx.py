@@ -1,4 +1,4 @@
-"""ONNX files: written from a traced model, read with suspicion, run by ONNX Runtime."""
+"""ONNX files: written from a traced model, checked when read, run by ONNX Runtime."""
 
 import importlib
 from collections.abc import Iterator, Sequence

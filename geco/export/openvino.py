@@ -1,4 +1,4 @@
-"""OpenVINO files: written from a traced model, read with suspicion, run by OpenVINO; ONNX files can be run too."""
+"""OpenVINO files: written from a traced model, checked when read, run by OpenVINO; ONNX files can be run too."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Quiet: what the exporters report and show is not for people who use geco, and nobody is told that it was used."""
+"""Quiet: the exporters' messages are not shown, and their usage reports are switched off."""
 
 import contextlib
 import io

@@ -32,7 +32,7 @@ class ExportSettings:
 class WarpSettings:
     """Images bent in a known way, to see what a quantised model has lost."""
 
-    photographs: int = 20  # at most, spread evenly over those that are given
+    images: int = 20  # at most, spread evenly over those that are given
     warps: int = 4  # of each image
     points: int = 10  # along each side, as far as they are visible in both
     side: int = 320  # pixels of the longer side
@@ -43,7 +43,7 @@ class WarpSettings:
 
     def __post_init__(self) -> None:
         strict.check(self)
-        strict.within(self, "photographs", "warps", "points", least=1, most=1000)
+        strict.within(self, "images", "warps", "points", least=1, most=1000)
         strict.within(self, "side", least=28, most=4096)
         strict.within(self, "rotation", least=0, most=180)
         strict.within(self, "shift", least=0, below=0.25)

@@ -1,4 +1,4 @@
-"""Images bent in a known way: where every point goes is known exactly, without anybody's annotations."""
+"""Images bent in a known way: where every point goes is known exactly, without annotations."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,15 +29,15 @@ class WarpedPair:
 def warped_pairs(pictures: Sequence[UInt8[Tensor, "3 _ _"]], settings: WarpSettings = USUAL) -> list[WarpedPair]:
     """Images with several of their warps each (rotated, in perspective, in another light)."""
     generator = torch.Generator().manual_seed(settings.seed)
-    step = max(1, len(pictures) // settings.photographs)
-    small = [_reduced(picture, settings.side) for picture in pictures[::step][: settings.photographs]]
+    step = max(1, len(pictures) // settings.images)
+    small = [_reduced(picture, settings.side) for picture in pictures[::step][: settings.images]]
     return [_warped(picture, settings, generator) for picture in small for _ in range(settings.warps)]
 
 
 def share_found(encoder: Encoder, pairs: Sequence[WarpedPair], settings: WarpSettings = USUAL) -> dict[str, float]:
     """Percentage of points that are found within each radius of where they are (PCK), by the radius's name."""
-    photographs = {id(pair.source): pair.source for pair in pairs}
-    maps = dict(zip(photographs, encoder.extract_stream(list(photographs.values())), strict=True))
+    sources = {id(pair.source): pair.source for pair in pairs}
+    maps = dict(zip(sources, encoder.extract_stream(list(sources.values())), strict=True))
     how = matching.suited(MatchSettings(threshold=encoder.threshold), encoder)
     errors = []
     for pair, target in zip(pairs, encoder.extract_stream([pair.target for pair in pairs]), strict=True):

@@ -33,7 +33,7 @@ def begin(
     *,
     masks: Path | None = None,
 ) -> Iterator[Job]:
-    """The extraction of the images that `find` names, begun or resumed; nobody else writes the folder meanwhile."""
+    """The extraction of the images that `find` names, begun or resumed; no other run writes the folder meanwhile."""
     matching.check_single(encoder)
     with locks.hold(folder, what="extracting features"):
         about = _resumed(folder, find, encoder, settings, masks) if manifest.exists(folder) else None
@@ -122,7 +122,7 @@ def _with_room(job: Job) -> Job:
     about, folder = job.work.about, job.work.folder
     size = sum(task.images for task in job.tasks) * (about.image_bytes + OVERHEAD)
     free = shutil.disk_usage(folder).free
-    if size > free and about.what != "foreground":  # of which nobody knows how much there is
+    if size > free and about.what != "foreground":  # whose size is not known beforehand
         need, there = documents.amount(size), documents.amount(free)
         raise FileError(
             f"{folder}: {about.images:,} images need {need} more, and {there} are free; give another --out, "

@@ -21,7 +21,7 @@ from geco.extraction.jobs import Job, Task, Work
 from geco.system import Progress, silent
 from geco.types import Encoder
 
-OBJECT_STORE = 128 * 2**20  # bytes: rows are a few hundred bytes, but Ray wants some room
+OBJECT_STORE = 128 * 2**20  # bytes: rows are a few hundred bytes, but Ray needs some room
 AUTOMATIC = "auto"  # the cluster that this machine is a node of
 ADDRESS = re.compile(r"(?:ray://)?(?P<host>[\w.-]+):(?P<port>[0-9]{1,5})", re.ASCII)
 PATIENCE = 5.0  # seconds
@@ -29,7 +29,7 @@ IN_FLIGHT = 2  # shards that are handed to a process beyond which the others wai
 
 
 def check_address(address: str) -> None:
-    """Refuse what is no address of a cluster, or one where nobody answers: Ray itself would try for minutes."""
+    """Refuse what is not the address of a cluster that answers: Ray itself would try for minutes."""
     if address == AUTOMATIC:
         return
     parts = ADDRESS.fullmatch(address)
@@ -122,7 +122,7 @@ def _encoded(
 def _connected(address: str | None, *, cpus: int | None) -> Iterator[Any]:
     """Ray, started on this machine or connected to, and left alone afterwards."""
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to anybody
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage is reported
     try:
         import ray
         import ray.data

@@ -170,7 +170,7 @@ class FeatureFolder:
         return Path(source.path) if source.offset is None else None
 
     def reduce(self, features: FeatureMap) -> FeatureMap:
-        """A map of the model as it would be stored here: with as many channels (`--pca`)."""
+        """A map of the model as it would be stored here: with the same number of channels (`--pca`)."""
         return features if self.projection is None else reduction.project(features, self.projection)
 
     # --- places -------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ EXPECTED = "the index of a folder of features"
 
 @dataclass(frozen=True)
 class Line:
-    """What the index says of a shard; its records stay plain until somebody asks for them."""
+    """What the index says of a shard; its records stay unparsed until they are asked for."""
 
     shard: int
     size: int  # bytes of its file

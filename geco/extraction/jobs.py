@@ -1,4 +1,4 @@
-"""An extraction as data: what is to be done, in pieces that anybody may do."""
+"""An extraction as data: what is to be done, in pieces that any process can do."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -40,7 +40,7 @@ class Manifest:
 
     @property
     def shards(self) -> int:
-        """How many there are when all are written."""
+        """Number of shards when all are written."""
         return -(-self.images // self.per_shard)
 
     def images_of(self, shard: int) -> range:

@@ -1,4 +1,4 @@
-"""The plan of an extraction: the list of its images on disk, so that nobody has to hold it in memory."""
+"""The plan of an extraction: the list of its images on disk, so that it need not be held in memory."""
 
 import hashlib
 import json
@@ -60,7 +60,7 @@ def offsets(folder: Path, per_shard: int) -> list[int]:
 
 
 def read(folder: Path, offset: int, count: int) -> list[Source]:
-    """So many images of the list from this place on."""
+    """This many images of the list, from this place on."""
     path = folder / NAME
     with path.open("rb") as file:
         file.seek(offset)

@@ -22,7 +22,7 @@ class ExtractSettings:
     pca: int | None = None  # components that are kept of each descriptor
     batch_size: int = 8  # images encoded at once
     draft: bool = False  # decode large JPEG files at a fraction of their size: faster, features differ a little
-    per_shard: int | None = None  # images of a shard; None: as many as make about SHARD_BYTES
+    per_shard: int | None = None  # images of a shard; None: enough for about SHARD_BYTES
 
     def __post_init__(self) -> None:
         strict.check(self)

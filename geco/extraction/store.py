@@ -21,7 +21,7 @@ class FeatureStore:
 
     With a `folder` every map is written there when it is made, and the next run reads it: a subfolder is keyed by the
     encoder's fingerprint, each file by the content of the image (`content_key`), so that datasets that share a
-    photograph share its map; `lasting` restricts what is written to the maps of these keys. If the folder is one that
+    image share its map; `lasting` restricts what is written to the maps of these keys. If the folder is one that
     `geco extract` wrote, maps of whole images are read from its shards, in half precision, before any is encoded.
     Without a folder, a temporary one takes what memory cannot hold. Use it in a `with` statement.
     """

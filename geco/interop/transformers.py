@@ -119,7 +119,7 @@ def _pixels(image: Any) -> UInt8[Tensor, "3 h w"]:
 
 
 def _wanted(sizes: Int[Tensor, "b 2 2"], target_sizes: Any) -> Int[Tensor, "b 2 2"]:
-    """(height, width) of the images that keypoints are wanted in; `sizes` are those of the images that were given."""
+    """(height, width) of the images that keypoints are given in; `sizes` are those of the images that were given."""
     own = sizes.cpu()
     if target_sizes is None:
         return own

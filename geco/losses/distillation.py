@@ -39,7 +39,7 @@ class DistillLoss:
         taught = self.teacher(torch.cat([pairs.source.pixels, pairs.target.pixels]))
         teacher = geometry.resize_features(taught.to(student.dtype), source.grid)
         f, g = (functional.normalize(values, dim=1).flatten(2) for values in (student, teacher))
-        terms, numbers = {}, {"skipped": 0, "clamped": 0}  # a pair whose masks are empty teaches all the same
+        terms, numbers = {}, {"skipped": 0, "clamped": 0}  # a pair with empty masks is not skipped
         if self.settings.weight_features:
             terms["features"] = (1 - (f * g).sum(1)).mean(1).sum() / sizes[0].clamp(min=1)
             numbers["features"] = len(f)

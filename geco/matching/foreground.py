@@ -35,7 +35,7 @@ def own_foreground(features: FeatureMap, settings: MatchSettings = MatchSettings
 
     Each patch has a number: the mean similarity to the most similar quarter of the patches along the border. Otsu's
     threshold splits these numbers in two, and the less similar ones are foreground: at least one patch, all if they do
-    not differ. It takes a photograph whose object is mostly inside the frame; nothing was learned for this.
+    not differ. It needs an image whose object is mostly inside the frame; nothing was learned for this.
     """
     single = unbatched(features)
     check_finite(single.values)

@@ -1,7 +1,7 @@
 """The exact scorer: similarity of points to every pixel of the upsampled target, at the cost of patches.
 
 The score of a pixel is the cosine between the query and the target map upsampled bilinearly to the image (GECO §4).
-Nobody needs to upsample C channels for that. Upsampling is linear, so ⟨q, U(t)⟩ = U(⟨q, t⟩): the numerator is an
+This needs no upsampled map of C channels. Upsampling is linear, so ⟨q, U(t)⟩ = U(⟨q, t⟩): the numerator is an
 upsampled *score* map. And ‖U(t)‖² is a quadratic form in the four patches around a pixel, so five maps of dot products
 per target (a patch with itself, its right, lower, lower-right and lower-left neighbour) give every denominator.
 """
@@ -63,7 +63,7 @@ def prepare(target: FeatureMap, settings: MatchSettings = MatchSettings()) -> Ta
 
 
 @lru_cache(maxsize=64)  # images of a collection share few sizes
-@torch.inference_mode(False)  # a tensor that was made in inference mode could not be used where gradients are wanted
+@torch.inference_mode(False)  # a tensor that was made in inference mode could not be used where gradients are needed
 def _interpolation(
     cells: int, pixels: int, dtype: torch.dtype, device: torch.device
 ) -> tuple[Float[Tensor, "m n"], Float[Tensor, "m n"], Float[Tensor, "m n1"]]:
@@ -87,7 +87,7 @@ def _interpolation(
 def queries(
     source: FeatureMap, points: Float[Tensor, "k 2"], settings: MatchSettings = MatchSettings()
 ) -> Float[Tensor, "k c"]:
-    """Descriptors of points of the source image: bilinear samples of its map, of unit length if cosines are wanted."""
+    """Descriptors of points of the source image: bilinear samples of its map, of unit length for cosines."""
     features = unbatched(source)
     features = features.unit() if settings.normalise == "before" else features
     samples = geometry.sample(features.values, points, size=features.size)

@@ -7,7 +7,7 @@ from geco.errors import InputError
 from geco.models import weights
 from geco.models.settings import EncoderConfig
 
-UNSTATED = "unknown"  # the hub's name for a licence that nobody has stated
+UNSTATED = "unknown"  # the hub's name for a licence that is not stated
 CHOICES = "https://huggingface.co/docs/hub/repositories-licenses"
 LICENCE = re.compile(r"(?m)^license: *(\S+).*$")
 
@@ -40,7 +40,7 @@ Geometry-aware dense image features (GECO, Hartwig et al., ICCV 2025), written b
 import geco
 
 model = geco.load("{place}")
-features = model.extract("photo.jpg")
+features = model.extract("image.jpg")
 ```
 """
 

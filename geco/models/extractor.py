@@ -1,4 +1,4 @@
-"""From photographs to feature maps: everything an encoder does but the encoding itself."""
+"""From images to feature maps: everything an encoder does but the encoding itself."""
 
 import os
 from abc import ABC, abstractmethod

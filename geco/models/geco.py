@@ -25,7 +25,7 @@ ADAPTER = weights.ADAPTER_FILES[2]
 
 
 class Geco(Extractor, nn.Module):
-    """Backbone + LoRA → `FeatureMap`. Without an adapter it is the bare backbone, step 0 of training equals it."""
+    """Backbone + LoRA → `FeatureMap`. Without an adapter it is the bare backbone, which step 0 of training equals."""
 
     def __init__(self, backbone: Backbone, config: EncoderConfig, *, name: str = "geco", note: str = "") -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class Geco(Extractor, nn.Module):
         return self.backbone.prepare(pixels, size, resize=self.config.resize)
 
     def seen_at(self, size: Size) -> Size:
-        """The size at which an image of this size comes to the encoder: a square, or as many patches in its ratio."""
+        """The size an image of this size is resized to: a square, or its own ratio with about as many patches."""
         if self.config.aspect == "squash":
             return self.input_size, self.input_size
         return images.keep_aspect(size, side=self.input_size, multiple=self.backbone.multiple)

@@ -51,7 +51,7 @@ def offline() -> Iterator[None]:
 
 
 def reason(error: OSError) -> str:
-    """What the hub's answer means for somebody who wants the files."""
+    """Why the hub's files cannot be had, from its answer."""
     from huggingface_hub.errors import GatedRepoError
 
     response = getattr(error, "response", None)

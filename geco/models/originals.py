@@ -10,7 +10,7 @@ from geco.models.cache import cache_folder
 
 
 def find(name: str, source: Source) -> Path:
-    """The file that somebody put into the cache folder, or the folder that it was converted to before."""
+    """The file that the user put into the cache folder, or the folder that it was converted to before."""
     for place in _places(source):
         if place.is_file() or cache.is_whole(place):
             return place

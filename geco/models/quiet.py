@@ -1,4 +1,4 @@
-"""Quiet: what transformers reports and shows is not for people who use geco."""
+"""Quiet: the messages and progress bars of transformers are not shown."""
 
 from typing import Any
 

@@ -32,7 +32,7 @@ def write(
     # Otherwise PEFT looks the backbone up on the hub, to see whether its vocabulary has grown.
     options = {} if whole else {"save_embedding_layers": False}
     try:
-        # Whoever has not imported transformers so far has no network of theirs to save.
+        # Without transformers imported, the network is not one of theirs.
         with QuietTransformers() if "transformers" in sys.modules else nullcontext():
             encoder.save_pretrained(str(folder), **options)
         if whole:
@@ -80,7 +80,7 @@ def seal(folder: Path, *, notice: str = "") -> None:
     """Finish the folder of a whole model: what licences ask to be kept with it, and checksums for loading to verify."""
     if notice:
         files.replace_text(folder / NOTICE, notice)
-    readable = (folder / cache.CONFIG).stat().st_mode  # safetensors lets nobody but the owner read what it writes
+    readable = (folder / cache.CONFIG).stat().st_mode  # safetensors makes its files readable by the owner only
     (folder / cache.WEIGHTS).chmod(stat.S_IMODE(readable))
     cache.note_checksums(folder)
 

@@ -44,7 +44,7 @@ class EncoderConfig:
 
     backbone: str = "dinov2-base"  # a name, folder or hub id, or WHOLE
     options: dict[str, Any] = field(default_factory=dict)  # of the backbone's family: layer and norm of a ViT
-    size: int = 518  # images are squashed to size × size, as the authors do; or to as many patches (`aspect`)
+    size: int = 518  # images are squashed to size × size, as the authors do; or keep their ratio (`aspect`)
     aspect: str = "squash"  # or "fit": sides in the image's own ratio, rounded to patches
     resize: str = "bilinear"  # antialiased; or "bicubic", or "lanczos"
     threshold: float = 0.3  # z: similarity below which this encoder's matches are "not visible"

@@ -143,7 +143,7 @@ def _is_composed(name: str) -> bool:
 
 def _named(name: str, family: str, source: Source) -> Place:
     if places.parts_of(family):
-        folder = cache_folder() / name  # where somebody who has the parts may say so once and for all
+        folder = cache_folder() / name  # may hold a manifest that says where the parts are
         manifest = read_manifest(folder) if (folder / MANIFEST).exists() else None
         return places.composed(
             name,

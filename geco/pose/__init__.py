@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from geco.pose.looks import DECORATING, TESTING, Look, draw_look
     from geco.pose.meshes import Mesh, load_mesh, problems, subdivide
     from geco.pose.patches import SurfaceMatches, match_patches, match_points
-    from geco.pose.photographs import PosedImage, read_posed
     from geco.pose.pnp import Solution, rotation_error, solve
+    from geco.pose.posed_images import PosedImage, read_posed
     from geco.pose.rendering import Hits, Scene, paint, place_colours
     from geco.pose.rig import Rig, pose_mesh
     from geco.pose.settings import DecorateSettings, PnpSettings, PoseSettings

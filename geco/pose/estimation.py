@@ -36,7 +36,7 @@ class Pose:
 def estimate(
     encoder: Encoder,
     decoration: Decoration,
-    photograph: images.Readable | FeatureMap,
+    image: images.Readable | FeatureMap,
     *,
     mask: Bool[Tensor, "h w"] | None = None,
     focal: float | None = None,
@@ -49,7 +49,7 @@ def estimate(
         )
     if focal is not None and not focal > 0:
         raise InputError(f"a focal length must be positive, in pixels, got {focal}")
-    features = photograph if isinstance(photograph, FeatureMap) else next(iter(encoder.extract_stream([photograph])))
+    features = image if isinstance(image, FeatureMap) else next(iter(encoder.extract_stream([image])))
     return from_features(features, decoration, mask=mask, focal=focal, threshold=encoder.threshold, settings=settings)
 
 

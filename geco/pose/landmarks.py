@@ -48,7 +48,7 @@ class Body:
         return ((self.mesh.vertices - self.rig.head("Head")) @ self.left) * sign > 0
 
     def following(self, *joints: str) -> Bool[np.ndarray, "v"]:
-        """Vertices that follow these joints; names of joints that begin so count."""
+        """Vertices that follow the joints whose names begin with one of these."""
         columns = [i for i, name in enumerate(self.rig.joints) if name.startswith(joints)]
         return self.rig.weights[:, columns].sum(1) > FOLLOWS
 

@@ -14,7 +14,7 @@ from geco.pose.rig import Rig
 ENDINGS = (".glb", ".gltf", ".obj", ".ply", ".off", ".stl")
 FACES = 1_000_000  # above it, rendering and geodesics take minutes and gigabytes
 SAME = 1e-7  # of the diagonal: vertices closer than this are one
-ANIMALS = (0.01, 100.0)  # metres: diagonals of objects that are photographed
+ANIMALS = (0.01, 100.0)  # metres: diagonals of objects seen in images
 
 
 @dataclass(frozen=True)
@@ -164,22 +164,22 @@ def _halve_longest(mesh: Mesh, limit: int) -> Mesh:
     new[chosen] = len(mesh.vertices) + np.arange(len(chosen))
     cut = new[longest] >= 0
     middle = new[longest][cut]
-    turned = (side[cut][:, None] + np.arange(3)) % 3  # the cut edge first, then the corner opposite it
-    a, b, c = np.take_along_axis(mesh.faces[cut], turned, axis=1).T
+    rolled = (side[cut][:, None] + np.arange(3)) % 3  # the cut edge first, then the corner opposite it
+    a, b, c = np.take_along_axis(mesh.faces[cut], rolled, axis=1).T
     faces = [mesh.faces[~cut], np.stack([a, middle, c], 1), np.stack([middle, b, c], 1)]
     return replace(
         mesh,
         vertices=np.concatenate([mesh.vertices, mesh.vertices[edges[chosen]].mean(1)]),
         faces=np.concatenate(faces),
-        colours=None if mesh.colours is None else _cut_colours(mesh.colours, cut, turned),
+        colours=None if mesh.colours is None else _cut_colours(mesh.colours, cut, rolled),
         rig=mesh.rig and mesh.rig.with_middles(edges[chosen]),
     )
 
 
 def _cut_colours(
-    colours: Float[np.ndarray, "f 3 3"], cut: np.ndarray, turned: Int[np.ndarray, "n 3"]
+    colours: Float[np.ndarray, "f 3 3"], cut: np.ndarray, rolled: Int[np.ndarray, "n 3"]
 ) -> Float[np.ndarray, "g 3 3"]:
-    a, b, c = np.moveaxis(np.take_along_axis(colours[cut], turned[..., None], axis=1), 1, 0)
+    a, b, c = np.moveaxis(np.take_along_axis(colours[cut], rolled[..., None], axis=1), 1, 0)
     middle = (a + b) / 2
     return np.concatenate([colours[~cut], np.stack([a, middle, c], 1), np.stack([middle, b, c], 1)])
 

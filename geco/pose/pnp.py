@@ -169,7 +169,7 @@ def _refined(
 
     def moved(change: np.ndarray) -> Camera:
         rotation = Rotation.from_rotvec(change[:3]).as_matrix() @ camera.rotation
-        # Far away, focal length and distance are all but the same thing: without bounds both run off.
+        # Far away, focal length and distance are nearly equivalent: without bounds both diverge.
         zoom = 1.0 if focal_known else float(np.clip(math.exp(np.clip(change[6], -2, 2)), 1 / ZOOM, ZOOM))
         focal = (camera.focal[0] * zoom, camera.focal[1] * zoom)
         return replace(camera, rotation=rotation, translation=camera.translation + change[3:6], focal=focal)

@@ -37,17 +37,17 @@ class Hits:
 
     @cached_property
     def face(self) -> Int[np.ndarray, "h w"]:
-        """−1: nothing."""
+        """Number of the face that each pixel shows; −1: none."""
         return self._map(self.pixel_face, -1)
 
     @cached_property
     def barycentric(self) -> Float[np.ndarray, "h w 3"]:
-        """Of the face's corners; 0 where there is nothing."""
+        """Shares of the face's three corners at each pixel; 0 where there is nothing."""
         return self._map(self.pixel_shares, 0.0)
 
     @cached_property
     def depth(self) -> Float[np.ndarray, "h w"]:
-        """Along the camera's z; infinite where there is nothing."""
+        """Depth along the camera's z; infinite where there is nothing."""
         return self._map(self.pixel_depth, np.inf)
 
     @property

@@ -24,7 +24,7 @@ class Track:
     stepped: bool = False
 
     def at(self, time: float) -> Float[np.ndarray, "d"]:
-        """The value at a time; the first or last one beyond them."""
+        """The value at a time; before the first and after the last, those."""
         after = int(np.searchsorted(self.times, time, side="right"))
         if after == 0 or after == len(self.times) or self.stepped:
             return self.values[max(0, after - 1)]

@@ -23,7 +23,7 @@ from geco.errors import FileError, InputError, MissingFileError
 from geco.pose import cameras, looks
 from geco.pose.cameras import Camera
 from geco.pose.meshes import Mesh, subdivide
-from geco.pose.photographs import PosedImage
+from geco.pose.posed_images import PosedImage
 from geco.pose.rendering import Scene, paint
 from geco.pose.settings import DecorateSettings
 from geco.system import Progress, files, silent
@@ -76,17 +76,17 @@ def decorate(
 def decorate_images(
     encoder: Encoder,
     mesh: Mesh,
-    photographs: Sequence[PosedImage],
+    posed: Sequence[PosedImage],
     settings: DecorateSettings = USUAL,
     *,
     progress: Progress = silent,
 ) -> Decoration:
     """The mesh with features from images whose cameras are known in the mesh's coordinates."""
-    if not photographs:
+    if not posed:
         raise InputError("there are no posed images to decorate the mesh from")
     scene = Scene(subdivide(mesh, settings.vertices))
-    around = [photograph.camera for photograph in photographs]
-    pictures = (images.read(photograph.path) for photograph in photographs)
+    around = [image.camera for image in posed]
+    pictures = (images.read(image.path) for image in posed)
     return replace(_decorated(encoder, scene, around, pictures, settings, progress), mesh_digest=mesh.digest)
 
 

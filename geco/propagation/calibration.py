@@ -78,11 +78,11 @@ def calibrate(
     said_visible = score >= threshold
     evidence = torch.cat([_evidence(trial.votes, threshold) for trial in trials])
     hidden_evidence = torch.cat([_hidden_evidence(trial.votes, threshold) for trial in trials])
-    judged = said_visible & (visible | hidden)
+    evaluated = said_visible & (visible | hidden)
     unseen = ~said_visible & (visible | hidden)
     return Calibration(
         threshold,
-        fit_logistic(evidence[judged], wrong[judged] | hidden[judged], VISIBLE_WRONG),
+        fit_logistic(evidence[evaluated], wrong[evaluated] | hidden[evaluated], VISIBLE_WRONG),
         fit_logistic(hidden_evidence[unseen], visible[unseen], HIDDEN_WRONG),
         held_out=len(trials),
     )

@@ -49,7 +49,7 @@ class Journal:
         self._append({"image": str(image.path), "size": image.size, "animals": animals, "look": look})
 
     def remove(self) -> None:
-        """Everything has been written to the result itself."""
+        """Delete the journal, once everything has been written to the result itself."""
         self.path.unlink(missing_ok=True)
 
     def _append(self, record: Mapping[str, Any], mode: str = "a") -> None:

@@ -99,10 +99,10 @@ class Propagator:
         return animal_of(votes, self.calibration, box)
 
     def _again(
-        self, pictures: Sequence[Seen], animals: list[list[Animal]], wanted: Sequence[Sequence[Animal]]
+        self, pictures: Sequence[Seen], animals: list[list[Animal]], again: Sequence[Sequence[Animal]]
     ) -> list[list[Animal]]:
-        """The animals, those that are wanted as they are seen in windows around their sure points."""
-        around = [[_around(animal, self.settings.margin) for animal in some] for some in wanted]
+        """The animals; those in `again` are matched once more, in windows around their sure points."""
+        around = [[_around(animal, self.settings.margin) for animal in some] for some in again]
         seen = self._see(pictures, [[box for box in boxes if box is not None] for boxes in around])
         nearer = [iter(windows) for windows in seen]
         return [

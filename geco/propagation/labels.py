@@ -80,8 +80,8 @@ def read_labels(path: str | Path, size: Size) -> Int[Tensor, "h w"]:
     if values.ndim != 2:
         raise InputError(f"{path} must have one channel of part numbers (grey or palette), got {values.shape[2]}")
     if values.shape != tuple(size):
-        shapes = "{}×{} (height×width), its photo {}×{}".format(*values.shape, *size)
-        raise InputError(f"{path} is {shapes}; a label image has its photo's size")
+        shapes = "{}×{} (height×width), its image {}×{}".format(*values.shape, *size)
+        raise InputError(f"{path} is {shapes}; a label image has the size of its image")
     return as_labels(values, str(path))
 
 

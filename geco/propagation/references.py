@@ -66,7 +66,7 @@ def opened(labelled: Sequence[LabelledImage]) -> Iterator[tuple[LabelledImage, U
 def encode(
     encoder: Encoder, windows: Iterable[UInt8[Tensor, "3 _h _w"]], *, mirror: bool
 ) -> Iterator[tuple[FeatureMap, FeatureMap | None]]:
-    """The features of each window and, if they are wanted, those of its mirror image."""
+    """The features of each window and, with `mirror`, those of its mirror image."""
     if not mirror:
         for features in encoder.extract_stream(windows):
             yield features, None

@@ -1,4 +1,4 @@
-"""The next round: what somebody corrected joins the labels."""
+"""The next round: images that were corrected join the labels."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ def with_corrections(labels: LabelSet, corrected: LabelSet, previous: LabelSet |
     """The labels and the images that were corrected, which replace labels of the same images; and how many those are.
 
     If the corrected file has all images of the previous round, as annotation tools write them, only those that
-    differ from that round's results count: the others are predictions that nobody looked at.
+    differ from that round's results count: the others are predictions that were not reviewed.
     """
     images = _in_order(corrected, labels)
     if previous is not None:

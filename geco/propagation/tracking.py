@@ -141,7 +141,7 @@ class Tracker:
         self.propagator, self.settings, self.labelled = propagator, settings, labelled
         self.keep_pixels = keep_pixels
         self.paths: Paths[_Seen] = Paths(motion=settings.motion, switch=settings.switch, lag=settings.lag)
-        self.window: Box | None = None  # around the animal; None: nobody knows where it is
+        self.window: Box | None = None  # around the animal; None: not known
         self.since = 0.0  # time of the frame that the window was found on
         self.velocity = 0.0, 0.0  # of the window, pixels per second
         self.confirmed: deque[Tensor] = deque(maxlen=RECENT)
@@ -151,7 +151,7 @@ class Tracker:
         """The frames, batch by batch; those read before an error come out before it."""
         failure: list[Exception] = []
         readable = _until_error(iter(frames), failure)
-        size = 1  # batches grow: nobody knows yet where the animal goes
+        size = 1  # batches grow: at first it is not known where the animal goes
         while batch := list(islice(readable, min(size, self.settings.batch))):
             size *= 2
             for seen, choice in self._follow(batch):
@@ -300,7 +300,7 @@ def _animal(votes: Votes, visible: Bool[Tensor, "k"], calibration: Calibration, 
     """What the votes say about the chosen places; a gap is hidden and nowhere."""
     state = torch.where(visible, VISIBLE, HIDDEN).where(votes.known, UNKNOWN)
     xy = (votes.xy + torch.tensor(window[:2])).where((state == VISIBLE)[:, None], torch.nan)
-    # A gap may go on for a frame or two above the threshold, and a track below it: neither is surer than even.
+    # A gap may continue for a frame or two above the threshold, and a track below it: neither is surer than even.
     agree = calibration.visible(votes) == visible
     uncertainty = calibration.uncertainty(votes).where(agree, 0.5)
     return Animal(xy, state, score=votes.score, uncertainty=uncertainty, twin_margin=votes.twin_margin)

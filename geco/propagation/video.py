@@ -65,7 +65,7 @@ class VideoInfo:
 
     @property
     def frames(self) -> int | None:
-        """About how many there are."""
+        """Approximate number of frames."""
         return round(self.seconds * self.rate) if self.seconds and self.rate else None
 
 
@@ -252,7 +252,7 @@ def _is_cover(stream: Any) -> bool:
 
 
 def library() -> Any:
-    """PyAV."""
+    """The package PyAV."""
     try:
         import av
     except ImportError:

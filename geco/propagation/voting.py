@@ -1,8 +1,8 @@
 """Voting: where the references put each keypoint of a target, and what speaks against it.
 
 The score map of a keypoint is the mean of the score maps of the references that show it. That mean is again a score
-map, of the mean of their descriptors, so many references cost a target no more than one. Means of maps beat the mean of
-the places they peak at: two references that disagree do not meet in the middle.
+map, of the mean of their descriptors, so a target costs the same whatever the number of references. Means of maps beat
+the mean of the places they peak at: two references that disagree do not meet in the middle.
 """
 
 from collections.abc import Sequence
@@ -100,7 +100,7 @@ class Panel:
         )
 
     def voting(self, whole: Float[Tensor, "c"]) -> list[Reference]:
-        """The references most like a target, at most as many as may vote."""
+        """The references most like a target, at most `most` of them."""
         order = (self.looks @ whole).argsort(descending=True, stable=True)[: self.most].tolist()
         return [self.references[number] for number in order]
 

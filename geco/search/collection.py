@@ -26,7 +26,7 @@ class Collection(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """That of the model."""
+        """Fingerprint of the model that made the maps."""
 
     @property
     def what(self) -> str:

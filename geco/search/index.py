@@ -29,7 +29,7 @@ EXPECTED = "the folder that `geco index` wrote"
 
 @dataclass(frozen=True)
 class Card:
-    """What an index is of."""
+    """What an index was made from, and how."""
 
     format: int
     model: str

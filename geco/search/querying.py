@@ -16,7 +16,7 @@ FINER = 3
 
 
 def candidates(index: PartIndex, query: Float[Tensor, "c"], count: int, *, probes: float) -> list[int]:
-    """Numbers of so many images at most, those with the most similar patch first; similarities are the index's."""
+    """Numbers of at most `count` images, those with the most similar patch first; similarities are the index's."""
     asked = PER_IMAGE * count
     while True:
         rows, _ = index.vectors.nearest(query[None].numpy().astype(np.float32), asked, probes=probes)
@@ -30,7 +30,7 @@ def candidates(index: PartIndex, query: Float[Tensor, "c"], count: int, *, probe
 def coarsely(
     index: PartIndex, query: Float[Tensor, "c"], numbers: list[int], count: int
 ) -> list[tuple[str, FeatureMap]]:
-    """So many of the numbered images at most, with their maps: the best by the exact scorer at a few places a patch."""
+    """At most `count` of the numbered images, with their maps: the best by the exact scorer at a few places a patch."""
     best: list[tuple[float, str, FeatureMap]] = []
     for done, number in enumerate(sorted(numbers), 1):  # images of a shard one after the other: it is opened once
         name = index.features.names[number]

@@ -19,7 +19,7 @@ from geco.search.settings import IndexSettings
 BITS = 8  # of a part's code
 WORDS = 1 << BITS  # that a part is rounded to
 NARROWEST = 4  # channels of a part: narrower ones spend bytes on next to nothing
-PER_LIST = 39  # vectors of the sample for each group, as k-means wants them
+PER_LIST = 39  # vectors of the sample for each group, as k-means needs them
 
 Rows = Int64[np.ndarray, "q k"]
 Values = Float32[np.ndarray, "q k"]
@@ -93,7 +93,7 @@ def ivfpq(
 
 
 def parts_of(dim: int, most: int) -> int:
-    """Into how many equal parts the channels are divided: at most so many, none narrower than it is worth."""
+    """Into how many equal parts the channels are divided: at most this many, none too narrow to be useful."""
     wide = [parts for parts in range(1, min(most, dim) + 1) if dim % parts == 0 and dim // parts >= NARROWEST]
     return max(wide, default=1)
 

@@ -140,7 +140,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _check_depth(value: Any) -> None:
-    """Refuse what is nested too deeply for whoever walks it later, and text that cannot be written again."""
+    """Refuse what is nested too deeply to be walked recursively, and text that cannot be written again."""
     level: list[Any] = [value]
     for _ in range(DEEPEST):
         for item in level:
@@ -183,7 +183,7 @@ def place(path: str | Path) -> str:
 
 
 def listed(names: Iterable[str], *, most: int = LISTED) -> str:
-    """Names with commas, as many as fit into a message."""
+    """Names with commas, shortened to fit into a message."""
     names, line = list(names), ""
     for position, name in enumerate(names):
         longer = f"{line}, {name}" if line else name
@@ -194,5 +194,5 @@ def listed(names: Iterable[str], *, most: int = LISTED) -> str:
 
 
 def amount(size: float) -> str:
-    """So many bytes, as people say it."""
+    """A number of bytes in MB or GB."""
     return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.1f} MB"

@@ -1,4 +1,4 @@
-"""Doors that cost nothing to open: a package's public names, each imported when it is first used (PEP 562)."""
+"""Lazy packages: their public names, each imported when it is first used (PEP 562)."""
 
 import ast
 import importlib

@@ -40,7 +40,7 @@ def hold(folder: str | Path, *, what: str) -> Iterator[None]:
     finally:
         _HELD.discard(path)
         with contextlib.suppress(OSError):
-            path.unlink()  # before it is released: whoever opened it meanwhile sees that it is gone
+            path.unlink()  # before it is released: a process that opened it meanwhile sees that it is gone
         with contextlib.suppress(OSError):
             os.close(descriptor)
         for place in made:

@@ -32,12 +32,12 @@ SIGNATURES = {
 
 
 def foreign(start: bytes) -> str | None:
-    """What a file that begins like this is instead of what was expected, and what to do; None if nobody knows."""
+    """What a file that begins like this is instead of what was expected, and what to do; None if unknown."""
     if not start:
         return "empty; get the file again"
     head = start.lstrip(b"\xef\xbb\xbf \t\r\n")[:64].lower()
     if start[4:12] in (b"ftypheic", b"ftypheix", b"ftypmif1", b"ftyphevc"):
-        return "a HEIC photograph; export it as JPEG"
+        return "a HEIC image; export it as JPEG"
     return next((about for magic, about in _FOREIGN if head.startswith(magic.lower())), None)
 
 

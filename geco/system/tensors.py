@@ -56,7 +56,7 @@ def _guarded(path: str | Path, expected: str) -> Iterator[None]:
 
 
 def read_torch(path: str | Path, *, expected: str) -> Any:
-    """What a PyTorch checkpoint holds, on the CPU; one that wants code to be run is refused."""
+    """What a PyTorch checkpoint holds, on the CPU; one that would run code is refused."""
     documents.check_file(path, expected=expected)
     try:
         with warnings.catch_warnings():

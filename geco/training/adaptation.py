@@ -116,24 +116,24 @@ def recipe(model: str, settings: AdaptSettings = DEFAULTS) -> TrainConfig:
 
 def split(labels: LabelSet, settings: AdaptSettings = DEFAULTS) -> tuple[list[View], list[View]]:
     """The animals to train on and those held out; no image is on both sides."""
-    photographs = [views for image in labels.images if (views := animals(image, settings))]
-    count = sum(map(len, photographs))
+    by_image = [views for image in labels.images if (views := animals(image, settings))]
+    count = sum(map(len, by_image))
     if count < settings.fewest:
         raise InputError(
             f"adapting needs {settings.fewest} labelled animals with at least {LEAST_VISIBLE} visible keypoints, "
             f"got {count}; label more, or use the model as it is"
         )
     random = Random(settings.seed).random
-    photographs.sort(key=lambda _: random())
+    by_image.sort(key=lambda _: random())
     held_out: list[View] = []
-    while photographs and len(held_out) < settings.held_out * count:
-        held_out += photographs.pop()
-    if len(photographs) < 2:
+    while by_image and len(held_out) < settings.held_out * count:
+        held_out += by_image.pop()
+    if len(by_image) < 2:
         raise InputError(
-            f"adapting needs labels on different images, got {count} animals on {len(photographs) + 1} or so; "
+            f"adapting needs labels on different images, got {count} animals on {len(by_image) + 1} or so; "
             "label more images"
         )
-    return [view for views in photographs for view in views], held_out
+    return [view for views in by_image for view in views], held_out
 
 
 def animals(image: LabelledImage, settings: AdaptSettings = DEFAULTS) -> list[View]:

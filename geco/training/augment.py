@@ -29,7 +29,7 @@ CROP_TRIES = 10  # as in other libraries; after them the sides are cut to the im
 
 @dataclass(frozen=True)
 class Draw:
-    """What will happen to one view."""
+    """The random choices of one augmentation."""
 
     window: tuple[int, int, int, int]  # (x0, y0, x1, y1) of the crop, in pixels
     flip: bool
@@ -92,12 +92,12 @@ def plain(pair: Pair, settings: AugmentSettings, *, resize: str = "bilinear") ->
 
 
 def generator(seed: int, epoch: int, index: int, view: int) -> np.random.Generator:
-    """The random numbers of one view of one pair: no process, worker or earlier draw has a part in them."""
+    """The random numbers of one view of one pair: independent of processes, workers and earlier draws."""
     return np.random.default_rng((seed, epoch, index, view))
 
 
 def draw(size: Size, settings: AugmentSettings, rng: np.random.Generator, *, may_flip: bool) -> Draw:
-    """Chance made concrete for a view of this size."""
+    """The random choices for a view of this size."""
     # Every number is drawn, needed or not: switching one alteration off leaves the others as they were.
     # A new one is drawn last, so that the runs of before can be repeated.
     flips, jitters, blurs, solarises = rng.random(4).tolist()

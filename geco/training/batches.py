@@ -112,7 +112,7 @@ class StepKeys:
         self.size = config.batch_size // world
         self.start = 0
         if not len(self.sampler):
-            raise InputError(f"{world} processes need at least as many pairs, got {len(pairs)}")
+            raise InputError(f"{world} processes need at least {world} pairs, got {len(pairs)}")
 
     @property
     def epoch(self) -> int:
@@ -161,7 +161,7 @@ def parts_of(batches: Iterable[list[Pair] | Failure]) -> Iterator[list[Pair]]:
         if "DataLoader worker" not in str(error):
             raise
         raise FileError(
-            "a process that loads pairs was killed, most likely for want of memory; use fewer workers or smaller "
+            "a process that loads pairs was killed, most likely for lack of memory; use fewer workers or smaller "
             "batches, or workers=0 to see where"
         ) from None
 

@@ -40,7 +40,7 @@ def starting_from(config: TrainConfig, model: str) -> TrainConfig:
 
 
 def distilling(config: TrainConfig, teacher: str) -> TrainConfig:
-    """The recipe with another teacher, whose own first blocks are the student and whose own size it sees images at."""
+    """The recipe with another teacher, whose first blocks are the student and which sees images at its own size."""
     place, folder = _noted(teacher), models.find_adapter(teacher)
     size = models.locate(teacher).source.size if folder is None else models.adapter_config(folder).size
     encoder = replace(config.encoder, backbone=place, lora=None)
@@ -64,7 +64,7 @@ def _noted(model: str) -> str:
 def build(config: TrainConfig) -> Geco:
     """The model at step 0: its backbone, or the adapter it starts from.
 
-    What is trained wants gradients, everything else does not.
+    Only what is trained has gradients.
     """
     with torch.random.fork_rng():
         torch.manual_seed(config.seed)

@@ -19,7 +19,7 @@ MOMENTS = {"step", "exp_avg", "exp_avg_sq"}  # that Adam keeps of each weight
 
 @dataclass
 class State:
-    """Where a run is."""
+    """The position of a run: its step, and its best validation so far."""
 
     RENAMED: ClassVar[Mapping[str, str]] = {THRESHOLD: "threshold"}  # in the file
 
@@ -31,7 +31,7 @@ class State:
     threshold: float | None = None  # of the last validation
 
     def to_dict(self) -> dict[str, Any]:
-        """As it is in the file."""
+        """The state as plain values, as a file holds it."""
         return {THRESHOLD if name == "threshold" else name: value for name, value in vars(self).items()}
 
     @classmethod

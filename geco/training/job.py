@@ -33,7 +33,7 @@ USELESS_STEPS = 20  # without a pair to compare, after which a run is given up
 
 
 class Job:
-    """Everything a run is made of, where its folder says it was."""
+    """Everything that a run is made of, resumed at the step that its folder notes."""
 
     def __init__(self, config: TrainConfig, train: Datasets, valid: Datasets, folder: str | Path) -> None:
         self.config = config
@@ -124,7 +124,7 @@ class Job:
         return bool(self.valid) and (step % every == 0 or step == self.total)
 
     def exhausted(self) -> bool:
-        """Whether the last validations, as many as `patience` says, were no better than one before them."""
+        """Whether none of the last `patience` validations was better than the best one before them."""
         patience, state = self.config.patience, self.state
         if patience is None or state.best_step < 0:
             return False

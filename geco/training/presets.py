@@ -114,7 +114,7 @@ def ablation(name: str, config: TrainConfig) -> TrainConfig:
 
 
 def overfitting(config: TrainConfig, sizes: Mapping[str, int], *, steps: int | None = None) -> TrainConfig:
-    """The recipe for these few pairs of each dataset, unaltered, again and again: does it learn at all?"""
+    """The recipe for these few pairs of each dataset, without augmentation, to test that the model learns at all."""
     steps = steps or OVERFIT_STEPS
     return replace(
         config,

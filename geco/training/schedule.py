@@ -11,7 +11,7 @@ def total_steps(config: TrainConfig, per_epoch: int) -> int:
 
 
 def learning_rate(config: TrainConfig, step: int, total: int) -> float:
-    """Of the step after `step` steps: up in a line over the warm-up, then constant, or down along half a cosine."""
+    """Learning rate after `step` steps: linear warm-up, then constant, or down along half a cosine."""
     warmup = min(config.warmup, total // 2)
     rise = min(1.0, (step + 1) / (warmup + 1))
     if config.schedule == "constant":

@@ -170,7 +170,7 @@ class TrainConfig:
         return self.loss.reads_masks or self.sampling.self_pairs > 0
 
     def at_size(self, size: int) -> "TrainConfig":
-        """The same with images of another size; a teacher goes on to see them at its own."""
+        """The same with images of another size; a teacher still sees them at its own."""
         encoder = replace(self.encoder, size=size)
         if self.loss.name == "distill":
             return replace(self, encoder=encoder)

@@ -42,7 +42,7 @@ def load_teacher(config: TrainConfig, student: Geco) -> FrozenTeacher | None:
         raise InputError(f"{name} cannot teach: its maps are not compared by cosine, image by image")
     if model.dim != student.dim:
         raise InputError(
-            f"student and teacher must have as many channels, got {student.dim} and {model.dim} of {name}; "
+            f"student and teacher must have the same number of channels, got {student.dim} and {model.dim} of {name}; "
             "take the first blocks of the teacher itself as the student"
         )
     if side % model.backbone.multiple:

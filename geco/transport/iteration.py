@@ -186,7 +186,7 @@ def _start(mass: Tensor) -> Tensor:
 
 
 def _potential(log_mass: Tensor, log_sum: Tensor, exponent: float) -> Tensor:
-    """log (mass / sum)^exponent; −∞ for a patch without mass or without anybody to send it to."""
+    """log (mass / sum)^exponent; −∞ for a patch without mass or with no patch to send it to."""
     nothing = log_mass.isneginf() | log_sum.isneginf()
     return (exponent * (log_mass - log_sum)).masked_fill_(nothing, -math.inf)
 

@@ -44,7 +44,7 @@ def save(figure: Figure, path: str | Path) -> Path:
 
 
 def png(figure: Figure) -> bytes:
-    """The figure as a PNG file that is written nowhere."""
+    """The bytes of the figure as a PNG file."""
     _take_text_as_it_is(figure)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")
@@ -93,7 +93,7 @@ def pixels(picture: Picture) -> UInt8[np.ndarray, "_ _ 3"]:
 
 
 def bare(axes: Any, *, frame: bool = False) -> None:
-    """Remove ticks, and the frame unless it is wanted."""
+    """Remove ticks and, unless `frame`, the frame."""
     axes.set_xticks([])
     axes.set_yticks([])
     for spine in axes.spines.values():

@@ -18,13 +18,13 @@ def surface_colours(
     return 0.15 + 0.85 * np.clip((points - low) / np.maximum(high - low, 1e-12), 0, 1)
 
 
-def draw_pose(photograph: Picture, overlay: Float[np.ndarray, "h w 4"], *, title: str = "", note: str = "") -> Figure:
+def draw_pose(image: Picture, overlay: Float[np.ndarray, "h w 4"], *, title: str = "", note: str = "") -> Figure:
     """The image, and beside it the same under the posed mesh (RGBA of the image's size)."""
-    height, width = photograph.shape[-2:]
+    height, width = image.shape[-2:]
     figure = canvas.figure(WIDTH, min(7.0, WIDTH / 2 * height / width) + 0.6)
     left, right = figure.subplots(1, 2)
     for axes in (left, right):
-        canvas.show(axes, photograph)
+        canvas.show(axes, image)
     shown = overlay.copy()
     shown[..., 3] *= SEE_THROUGH
     canvas.overlay(right, shown, size=(height, width), interpolation="nearest")

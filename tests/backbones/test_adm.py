@@ -156,9 +156,9 @@ def test_what_decides_the_features_is_in_the_fingerprint(folder):
     assert model.fingerprint() in prints
 
 
-def test_an_image_has_one_map_in_any_precision_and_after_saving(folder, photo, tmp_path):
+def test_an_image_has_one_map_in_any_precision_and_after_saving(folder, image_file, tmp_path):
     model = Geco.from_pretrained(folder, size=64, device="cpu")
-    first, second = photo("a.jpg", seed=1), photo("b.jpg", (80, 50), seed=2)
+    first, second = image_file("a.jpg", seed=1), image_file("b.jpg", (80, 50), seed=2)
     maps = model.extract_batch([first, second, first])
     assert maps[0].values.equal(maps[2].values)
     assert maps[1].values.shape == (128, 4, 4)

@@ -15,7 +15,7 @@ def root(diffusion_parts):
     return diffusion_parts
 
 
-def test_features_are_diffusers_after_the_second_level_of_the_decoder(root, photo):
+def test_features_are_diffusers_after_the_second_level_of_the_decoder(root, image_file):
     from diffusers import AutoencoderKL, UNet2DConditionModel
     from transformers import CLIPTextModel
 
@@ -34,7 +34,7 @@ def test_features_are_diffusers_after_the_second_level_of_the_decoder(root, phot
         features = model(pixels=x)
         torch.testing.assert_close(features, seen[0])
         torch.testing.assert_close(model(pixels=x[1:]), features[1:], rtol=1e-3, atol=1e-4)
-    first, second = model.extract_batch([photo(), photo()])
+    first, second = model.extract_batch([image_file(), image_file()])
     assert first.values.equal(second.values)
     assert first.values.shape == (96, 8, 8)
     with pytest.raises(ValueError, match="multiples of 64, got 96×128"):

@@ -39,29 +39,29 @@ def run(package, code, *arguments):
 MAIN = "from geco.cli import main; main()"
 
 
-def test_the_command_line_uses_it_by_its_short_name(package, photo):
-    first, second = photo("a.jpg", seed=1), photo("b.jpg", seed=1)
+def test_the_command_line_uses_it_by_its_short_name(package, image_file):
+    first, second = image_file("a.jpg", seed=1), image_file("b.jpg", seed=1)
     result = run(package, MAIN, "transfer", first, second, "-m", "colours", "-p", "30,40", "--json")
     assert result.returncode == 0, result.stderr
     (match,) = json.loads(result.stdout)
-    assert match["score"] > 0.999  # the same photograph, so this colour is in it
+    assert match["score"] > 0.999  # the same image, so this colour is in it
     assert match["visible"]
     info = json.loads(run(package, MAIN, "info", "--json").stdout)
     entry = {"name": "colours", "origin": "the package itself", "licence": "", "available": True}
     assert entry in info["models"]
 
 
-def test_its_options_reach_it_and_its_fingerprint(package, photo):
+def test_its_options_reach_it_and_its_fingerprint(package, image_file):
     code = f"""
 import geco
 coarse, fine = geco.load("colours"), geco.load("colours", cell=4)
-assert coarse.extract({str(photo())!r}).values.shape == (5, 32, 32)
-assert fine.extract({str(photo())!r}).values.shape == (5, 64, 64)
+assert coarse.extract({str(image_file())!r}).values.shape == (5, 32, 32)
+assert fine.extract({str(image_file())!r}).values.shape == (5, 64, 64)
 assert coarse.fingerprint() != fine.fingerprint() == geco.load("colours", cell=4).fingerprint()
 assert coarse.threshold == 0.9
 """
     result = run(package, code)
     assert result.returncode == 0, result.stderr
-    result = run(package, MAIN, "features", photo(), "-m", "colours", "--layer", 3)
+    result = run(package, MAIN, "features", image_file(), "-m", "colours", "--layer", 3)
     assert result.returncode == 1
     assert "error: colours backbones have no option layer; options: cell" in result.stderr

@@ -140,8 +140,8 @@ def test_features_are_those_of_the_parts_put_together_by_hand(root, model):
     assert plain.fingerprint() != model.fingerprint()
 
 
-def test_features_do_not_depend_on_the_batch_and_an_image_has_one_map(model, photo):
-    pictures = [photo("a.jpg", (120, 90), seed=1), photo("b.jpg", (50, 100), seed=2)]
+def test_features_do_not_depend_on_the_batch_and_an_image_has_one_map(model, image_file):
+    pictures = [image_file("a.jpg", (120, 90), seed=1), image_file("b.jpg", (50, 100), seed=2)]
     together = model.extract_batch([*pictures, pictures[0]], batch_size=3)
     alone = model.extract(pictures[1])
     turned = model.extract_batch(pictures[::-1])
@@ -152,7 +152,7 @@ def test_features_do_not_depend_on_the_batch_and_an_image_has_one_map(model, pho
     assert together[0].size == (90, 120)
 
 
-def test_the_canvases_show_the_same_photograph_in_the_same_cells(model):
+def test_the_canvases_show_the_same_image_in_the_same_cells(model):
     """White on black: in both canvases it fills the same cells, and all of them."""
     inputs = model.prepare(torch.full((3, 50, 100), 255, dtype=torch.uint8))
     assert inputs["diffusion"].shape == (3, 128, 128)
@@ -165,9 +165,9 @@ def test_the_canvases_show_the_same_photograph_in_the_same_cells(model):
     assert shown[:2].max() == shown[6:].max() == 0
 
 
-def test_in_half_precision_features_are_near(root, model, photo):
-    exact = Geco(model.backbone, replace(model.config, size=64)).extract(photo()).values
-    rounded = Geco.from_pretrained(root / "geo", size=64, device="cpu", dtype="bfloat16").extract(photo()).values
+def test_in_half_precision_features_are_near(root, model, image_file):
+    exact = Geco(model.backbone, replace(model.config, size=64)).extract(image_file()).values
+    rounded = Geco.from_pretrained(root / "geo", size=64, device="cpu", dtype="bfloat16").extract(image_file()).values
     assert (exact - rounded).norm() < 0.1 * exact.norm()
     assert not exact.equal(rounded)
 

@@ -1,4 +1,4 @@
-"""Letterboxes: a point goes onto the canvas and back, and the cut map shows the photograph and nothing else."""
+"""Letterboxes: a point goes onto the canvas and back, and the cut map shows the image and nothing else."""
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ SIZES = [(100, 100), (480, 640), (640, 480), (37, 501), (500, 333), (1, 90)]
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("centred", [True, False])
 def test_a_point_comes_back(size, centred):
-    """Photograph → canvas pixels → cell of the cut map → photograph, to 1e-6 of its size."""
+    """Image → canvas pixels → cell of the cut map → image, to 1e-6 of its size."""
     cell, grid = 14, (60, 60)
     top, left, rows, columns = geometry.letterbox(size, grid, centred=centred)
     assert max(rows, columns) == 60
@@ -27,8 +27,8 @@ def test_a_point_comes_back(size, centred):
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("centred", [True, False])
 @pytest.mark.parametrize("finer", [1, 4])
-def test_the_cut_map_is_the_photograph(size, centred, finer):
-    """A white photograph: the canvas is white where it lies and black elsewhere, cut maps are white throughout."""
+def test_the_cut_map_is_the_image(size, centred, finer):
+    """A white image: the canvas is white where it lies and black elsewhere, cut maps are white throughout."""
     cell, grid = 8, (12, 12)
     canvas = paste(torch.full((3, *size), 255, dtype=torch.uint8), grid, cell=cell, centred=centred)
     assert canvas.shape == (3, 96, 96)

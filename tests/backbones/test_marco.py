@@ -49,7 +49,7 @@ def test_the_map_is_that_of_the_published_network_over_the_root_of_its_width(fol
     assert (model.similarity, model.dim, model.stride) == ("dot", 32, 14)
 
 
-def test_the_photograph_lies_in_the_upper_left_and_the_border_is_zero(folder):
+def test_the_image_lies_in_the_upper_left_and_the_border_is_zero(folder):
     model = Geco.from_pretrained(folder, size=84, device="cpu")
     picture = torch.full((3, 40, 60), 200, dtype=torch.uint8)
     canvas = model.prepare(picture)["pixels"]

@@ -1,4 +1,4 @@
-"""Every row as a small random model: nothing but the photograph decides its features, and it can be evaluated."""
+"""Every row as a small random model: nothing but the image decides its features, and it can be evaluated."""
 
 import json
 
@@ -28,7 +28,7 @@ def pictures(*sizes):
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_features_depend_on_nothing_but_the_photograph(rows, name):
+def test_features_depend_on_nothing_but_the_image(rows, name):
     """Not on the place in a batch, its size, or the other images in it; and twice the same is the same."""
     model = Geco.from_pretrained(rows[name], size=SIZES[name], device="cpu")
     first, second, third = pictures((60, 90), (90, 80), (50, 50))

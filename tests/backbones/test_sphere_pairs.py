@@ -82,12 +82,12 @@ def pictures(*sizes):
 def test_a_pair_by_hand(model, diffusion_parts):
     """Hidden states of Geo's own encoders without FreeU at step 100, common components, distances cell by cell."""
     geo = Geco.from_pretrained(diffusion_parts / "geo", size=128, device="cpu", t=100, freeu=False).backbone
-    photographs = pictures((60, 90), (90, 80))
-    maps = model.pair(*model.extract_batch(photographs))
+    shown = pictures((60, 90), (90, 80))
+    maps = model.pair(*model.extract_batch(shown))
     states, tokens, points = [], [], []
     with torch.no_grad():
-        for photograph in photographs:
-            canvas = {name: values[None] for name, values in model.prepare(photograph).items()}
+        for image in shown:
+            canvas = {name: values[None] for name, values in model.prepare(image).items()}
             states.append([values[0] for values in geo.states(canvas["diffusion"])])
             tokens.append(geo.encoder["dinov2"](pixels=canvas["dinov2"])[0])
             mapped = model.backbone.encoder["head"].mapper(tokens[-1].flatten(1).mT[None])[0].mT
@@ -109,7 +109,7 @@ def test_a_pair_by_hand(model, diffusion_parts):
     torch.testing.assert_close(matching.similarity(*maps, DOT), expected, rtol=0, atol=2e-3)
 
 
-def test_two_photographs_are_matched_and_one_alone_is_refused(model):
+def test_two_images_are_matched_and_one_alone_is_refused(model):
     first, second = pictures((60, 90), (90, 80))
     assert (model.similarity, model.config.options) == ("dot", {"share": 0.2, "t": 100, "seed": 42})
     matches = api.transfer(first, second, [(30, 30)], model=model)
@@ -127,6 +127,6 @@ def test_the_evaluation_makes_pairs_comparable(model, tmp_path):
     for index, prediction in predictions.items():
         pair = pairs[index]
         points = pair.source.points
-        photographs = [images.read_view(view) for view in (pair.source, pair.target)]
-        alone = api.transfer(*photographs, points.xy[points.visible], model=model)
+        shown = [images.read_view(view) for view in (pair.source, pair.target)]
+        alone = api.transfer(*shown, points.xy[points.visible], model=model)
         torch.testing.assert_close(prediction.xy[0].float(), alone.target)

@@ -1,4 +1,4 @@
-"""`geco adapt`, end to end: twenty small photographs with three keypoints each, and a ViT of 24 channels."""
+"""`geco adapt`, end to end: twenty small images with three keypoints each, and a ViT of 24 channels."""
 
 import json
 

@@ -34,7 +34,7 @@ def test_it_serves_until_it_is_stopped(tiny_folder, with_gradio, monkeypatch, ca
     assert (open_browser, threshold) == (False, 0.7)
     shown = capfd.readouterr().err
     assert "geco app: http://127.0.0.1:7860/" in shown
-    assert "for everybody" not in shown
+    assert "open to anyone" not in shown
 
 
 def test_control_c_is_how_it_ends(tiny_folder, with_gradio, monkeypatch, capfd):

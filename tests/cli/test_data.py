@@ -45,8 +45,8 @@ def test_list_names_every_loader():
     result = call("list", "--json")
     entries = {entry["name"]: entry for entry in json.loads(result.stdout)}
     assert set(entries) == {
-        "animalpose", "ap10k", "coco", "cub", "pascal_keypoints", "pascal_part", "pfpascal", "pfwillow",
-        "photographs", "spair",
+        "animalpose", "ap10k", "coco", "cub", "images", "pascal_keypoints", "pascal_part", "pfpascal", "pfwillow",
+        "spair",
     }  # fmt: skip
     assert entries["cub"]["splits"] == ["train", "test"]
     assert "SPair-71k" in call("list").stdout

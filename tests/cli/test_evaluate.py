@@ -210,8 +210,8 @@ def test_an_adapter_is_timed_beside_its_backbone_and_merged(geco, tiny_folder, t
     assert parameters[1] > parameters[0] == parameters[2]
 
 
-def test_parts_of_new_photos_are_labelled(geco, photo, tiny_folder, tmp_path):
-    known, new = photo("known.png", seed=1), photo("new.png", seed=1)
+def test_parts_of_new_images_are_labelled(geco, image_file, tiny_folder, tmp_path):
+    known, new = image_file("known.png", seed=1), image_file("new.png", seed=1)
     labels = np.zeros((90, 120), np.uint8)
     labels[20:50, 20:60], labels[50:80, 60:110] = 1, 2
     Image.fromarray(labels).save(tmp_path / "labels.png")
@@ -235,11 +235,11 @@ def test_parts_of_new_photos_are_labelled(geco, photo, tiny_folder, tmp_path):
     for words, message in (
         (
             (known, "--labels", tmp_path / "labels.png"),
-            "1 label images need 1 labelled photos and at least one",
+            "1 label images need 1 labelled images and at least one",
         ),
         ((known, "--labels", tmp_path / "none.png", new), "no such file; expected a label image"),
         ((known, "--labels", known, new), "must have one channel of part numbers"),
-        ((photo("big.png", (99, 99)), "--labels", tmp_path / "labels.png", new), "its photo"),
+        ((image_file("big.png", (99, 99)), "--labels", tmp_path / "labels.png", new), "its image"),
         ((known, "--labels", tmp_path / "labels.png", new, "--names", "head"), "--names gives 1 names"),
     ):
         error = geco("parts", *words, fails=True).exception

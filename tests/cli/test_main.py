@@ -80,8 +80,8 @@ def test_mistakes_in_options_are_one_line_and_exit_code_2(capsys):
         assert line.endswith("--help")
 
 
-def test_quiet_leaves_results_and_errors(photo, tiny_folder, tmp_path, capsys):
-    first, second = photo("a.jpg", seed=1), photo("b.jpg", seed=2)
+def test_quiet_leaves_results_and_errors(image_file, tiny_folder, tmp_path, capsys):
+    first, second = image_file("a.jpg", seed=1), image_file("b.jpg", seed=2)
     words = [
         "transfer",
         str(first),
@@ -104,10 +104,10 @@ def test_quiet_leaves_results_and_errors(photo, tiny_folder, tmp_path, capsys):
     assert "1 matches; picture: " in capsys.readouterr().err
 
 
-def test_names_are_text_and_never_markup(photo, tiny_folder, tmp_path, capsys):
+def test_names_are_text_and_never_markup(image_file, tiny_folder, tmp_path, capsys):
     """Square brackets are markup of the terminal, dollars of the pictures."""
     (tmp_path / "[/b]$x$").mkdir(parents=True)  # a folder in the folder `[`
-    first = photo("[/b]$x^.jpg", seed=1)
+    first = image_file("[/b]$x^.jpg", seed=1)
     (tmp_path / "points.csv").write_text("x,y,name\n30,40,$\\frac{\n50,20,[red]eye[/]\n")
     out = tmp_path / "[/b]$x$" / "$\\a[bold].png"
     words = [str(first), str(first), "-m", str(tiny_folder), "--size", "112", "-o", str(out)]

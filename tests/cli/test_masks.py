@@ -19,7 +19,7 @@ NAMES = ["left_eye", "right_eye", "nose"]
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Six photographs of a bright square, two keypoints on it and one beside it, outlined by a polygon."""
+    """Six images of a bright square, two keypoints on it and one beside it, outlined by a polygon."""
     folder = tmp_path / "animals"
     (folder / "images").mkdir(parents=True)
     (folder / "annotations").mkdir()

@@ -47,8 +47,8 @@ def test_decorate_writes_a_file_with_the_mesh_s_hash(invoke, mesh, tiny_folder, 
     assert "written: animal.safetensors" in done.stderr
 
 
-def test_pose_prints_json_draws_and_uses_the_cache(invoke, mesh, tiny_folder, photo, tmp_path):
-    arguments = ("pose", mesh, photo(), "-m", tiny_folder, "--confidence", "0", *QUICK)
+def test_pose_prints_json_draws_and_uses_the_cache(invoke, mesh, tiny_folder, image_file, tmp_path):
+    arguments = ("pose", mesh, image_file(), "-m", tiny_folder, "--confidence", "0", *QUICK)
     done = invoke(*arguments)
     answer = json.loads(done.stdout)
     assert done.exit_code == (0 if answer["found"] else 1)
@@ -56,47 +56,49 @@ def test_pose_prints_json_draws_and_uses_the_cache(invoke, mesh, tiny_folder, ph
     assert (tmp_path / "pose.png").is_file() == answer["found"]
     (kept,) = (tmp_path / "cache" / "decorated").glob("animal-*.safetensors")
     before = kept.stat().st_mtime_ns
-    again = invoke("pose", kept, photo(), "-m", tiny_folder, "--confidence", "0", "--size", "56")
+    again = invoke("pose", kept, image_file(), "-m", tiny_folder, "--confidence", "0", "--size", "56")
     assert json.loads(again.stdout)["matches"] == answer["matches"]
     invoke(*arguments)
     assert kept.stat().st_mtime_ns == before
     assert len(read_decoration(kept).seen) == 300
 
 
-def test_a_photograph_without_the_animal_has_no_pose(invoke, mesh, tiny_folder, photo, tmp_path):
-    done = invoke("pose", mesh, photo(), "-m", tiny_folder, "--confidence", "0.99", *QUICK)
+def test_an_image_without_the_animal_has_no_pose(invoke, mesh, tiny_folder, image_file, tmp_path):
+    done = invoke("pose", mesh, image_file(), "-m", tiny_folder, "--confidence", "0.99", *QUICK)
     assert done.exit_code == 1
     assert "no pose found" in done.stderr
     assert json.loads(done.stdout)["R"] is None
     assert not (tmp_path / "pose.png").exists()
 
 
-def test_mistakes_are_one_line_and_cost_no_model(invoke, mesh, photo, tmp_path):
+def test_mistakes_are_one_line_and_cost_no_model(invoke, mesh, image_file, tmp_path):
     with pytest.raises(MissingFileError, match=r"none\.obj: no such file"):
-        invoke("pose", "none.obj", photo())
+        invoke("pose", "none.obj", image_file())
     with pytest.raises(MissingFileError, match=r"none\.jpg: no such file"):
         invoke("pose", mesh, "none.jpg")
     Image.new("L", (5, 9)).resize((20, 30)).save(tmp_path / "mask.png")
     with pytest.raises(InputError, match="its image"):
-        invoke("pose", mesh, photo(), "--mask", "mask.png")
+        invoke("pose", mesh, image_file(), "--mask", "mask.png")
     (tmp_path / "mesh.obj").write_text("v 0 0 0\n")
     with pytest.raises(InputError, match="no faces"):
         invoke("decorate", "mesh.obj")
     with pytest.raises(MissingFileError, match="COLMAP"):
-        invoke("decorate", mesh, "--photographs", "nowhere")
+        invoke("decorate", mesh, "--posed", "nowhere")
+    with pytest.raises(MissingFileError, match="COLMAP"):
+        invoke("decorate", mesh, "--photographs", "nowhere")  # as it was called before
 
 
-def test_the_python_door(mesh, tiny_folder, photo, tmp_path, monkeypatch):
+def test_the_python_door(mesh, tiny_folder, image_file, tmp_path, monkeypatch):
     monkeypatch.setenv("GECO_CACHE", str(tmp_path / "cache"))
     model = geco.load(tiny_folder, size=56, device="cpu")
     settings = geco.DecorateSettings(views=3, vertices=200, side=56)
     decorated = geco.decorate(mesh, model=model, settings=settings)
     assert isinstance(decorated, geco.Decoration)
-    pose = geco.estimate_pose(decorated, photo(), model=model, focal=150.0)
+    pose = geco.estimate_pose(decorated, image_file(), model=model, focal=150.0)
     assert isinstance(pose, geco.Pose)
     assert pose.camera.size == (90, 120)
     path = geco.pose.write_decoration(tmp_path / "animal.safetensors", decorated)
-    assert len(geco.estimate_pose(path, photo(), model=model).matches) == len(pose.matches)
+    assert len(geco.estimate_pose(path, image_file(), model=model).matches) == len(pose.matches)
 
 
 def test_without_the_extra_one_line_says_what_to_install(tmp_path, monkeypatch):
@@ -122,8 +124,8 @@ def test_evaluate_pose_compares_two_models(invoke, mesh, tiny_folder, tmp_path):
     assert "-0.000 ±0.000" in both.stdout or "0.000 ±0.000" in both.stdout
 
 
-def test_results_never_go_onto_an_input(invoke, mesh, photo):
-    picture = photo("photo.png")
+def test_results_never_go_onto_an_input(invoke, mesh, image_file):
+    picture = image_file("photo.png")
     with pytest.raises((FileError, InputError), match=r"photo\.png"):
         invoke("pose", mesh, picture, "-o", picture)
     with pytest.raises((FileError, InputError), match=r"\.safetensors"):

@@ -11,11 +11,11 @@ from geco.propagation import read_annotations
 
 
 @pytest.fixture
-def command(tiny_folder, photo, tmp_path, monkeypatch, capfd):
+def command(tiny_folder, image_file, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "new").mkdir()
     for seed, name in enumerate(("a.jpg", "b.jpg", "new/c.jpg", "new/d.jpg")):
-        photo(name, seed=seed)
+        image_file(name, seed=seed)
     rows = ("a.jpg,left_eye,30,40,1", "a.jpg,right_eye,60,40,1", "b.jpg,left_eye,20,50,1", "b.jpg,right_eye,,,0")
     (tmp_path / "labels.csv").write_text("\n".join(("image,name,x,y,visible", *rows)) + "\n")
 

@@ -15,7 +15,7 @@ from geco.cli import build
 from geco.training import RunFolder
 
 KEYPOINTS = 17
-PHOTOGRAPHS = 60
+IMAGES = 60
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def ap10k(tmp_path):
     root, rng = tmp_path / "ap-10k", np.random.default_rng(0)
     contents = {name: {"images": [], "annotations": []} for name in ("train", "val", "test")}
     (root / "data").mkdir(parents=True)
-    for number in range(1, PHOTOGRAPHS + 1):
+    for number in range(1, IMAGES + 1):
         left, top = (int(edge) for edge in rng.integers(5, 30, 2))
         pixels = np.full((98, 98, 3), 20, np.uint8)
         pixels[top : top + 50, left : left + 60] = rng.integers(180, 255, (50, 60, 3))

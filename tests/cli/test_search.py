@@ -22,7 +22,7 @@ def app():
 
 @pytest.fixture(scope="module")
 def collection(tmp_path_factory, tiny_folder):
-    """Features and an index of some photographs."""
+    """Features and an index of some images."""
     import torch
 
     from geco import extraction, search

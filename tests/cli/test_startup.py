@@ -12,8 +12,9 @@ HEAVY = (
 )
 
 
-def test_a_transfer_for_a_script_imports_nothing_that_it_does_not_use(photo, tiny_folder, tmp_path):
-    line = ["transfer", photo("a.jpg"), photo("b.jpg"), "-p", "10,20", "-m", tiny_folder, "--size", "56", "--json"]
+def test_a_transfer_for_a_script_imports_nothing_that_it_does_not_use(image_file, tiny_folder, tmp_path):
+    source, target = image_file("a.jpg"), image_file("b.jpg")
+    line = ["transfer", source, target, "-p", "10,20", "-m", tiny_folder, "--size", "56", "--json"]
     code = (
         "import sys, json\nfrom geco.cli import run\n"
         "code = run(json.loads(sys.argv[1]))\n"

@@ -16,11 +16,11 @@ from geco.models import Geco
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """Birds, squares and animals with parts, of which two photographs are among the squares; and two backbones."""
+    """Birds, squares and animals with parts, of which two images are among the squares; and two backbones."""
     root = tmp_path_factory.mktemp("tables")
     write_birds(root / "cub", count=4)
     squares = write_squares(root / "spair", pairs=2)
-    write_animals(root / "parts", photographs=sorted((squares / "JPEGImages" / "cat").glob("*.jpg"))[2:4])
+    write_animals(root / "parts", copied=sorted((squares / "JPEGImages" / "cat").glob("*.jpg"))[2:4])
     tiny_vit(root / "tiny")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -18,13 +18,13 @@ def app():
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch, photo):
+def place(tmp_path, monkeypatch, image_file):
     """A folder with a source, targets in a folder of their own, and points."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "photos").mkdir()
-    photo("a.jpg", seed=1)
+    image_file("a.jpg", seed=1)
     for seed, name in enumerate(("photos/b.jpg", "photos/c.jpg"), 2):
-        photo(name, (80, 100), seed=seed)
+        image_file(name, (80, 100), seed=seed)
     (tmp_path / "photos" / "notes.txt").write_text("not an image")
     (tmp_path / "points.csv").write_text("name,x,y\nleft eye,10,20\nnose,30.5,40\n")
     return tmp_path

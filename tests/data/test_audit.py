@@ -55,7 +55,7 @@ def pairs_of(views, rows):
     return data.Pairs(views, rows, ["gecko"] * len(rows), [EYES] * len(rows))
 
 
-def test_instances_and_photographs_are_counted_once(tmp_path):
+def test_instances_and_images_are_counted_once(tmp_path):
     first, second = view(0, (True, True, True), tmp_path), view(1, (True, False, False), tmp_path)
     beside = replace(first, box=torch.tensor([1.0, 1.0, 4.0, 4.0]))
     for name in ("0", "1"):
@@ -154,7 +154,7 @@ def test_published_totals_are_compared(tmp_path):
     count.pairs_of.update({"gecko": 4})
     assert audit.remarks(geckos, [count]) == [
         "train: 4 of 4 published pairs: complete",
-        "train: 4 of 3 published photographs: more than published",
+        "train: 4 of 3 published images: more than published",
         "all: 3 of 9 published images of the list: a subset (33.3%)",
         "train: no pairs of newt",
     ]

@@ -1,4 +1,4 @@
-"""Photographs of the benchmarks: the lists are those of the datasets, and no training list holds one of them."""
+"""Images of the benchmarks: the lists are those of the datasets, and no training list holds one of them."""
 
 import csv
 import re
@@ -10,7 +10,7 @@ import pytest
 from dataset_trees import real, real_root, write_image, write_json, write_lines
 from scipy.io import savemat
 
-from geco.data import benchmark_lists, benchmark_photographs
+from geco.data import benchmark_images, benchmark_lists
 from geco.datasets import animalpose, pascal_keypoints, pfpascal, spair
 from geco.types import View
 
@@ -18,7 +18,7 @@ HELD_OUT = ("spair val", "spair test", "pfpascal val", "pfpascal test", "animalp
 FREE = ("2007_999901", "2008_999902", "2009_999903", "2010_999904")  # ids that VOC does not have
 
 
-def photographs(pairs):
+def image_names(pairs):
     return {view.image.stem for view in pairs.views}
 
 
@@ -26,9 +26,9 @@ def test_the_lists_hold_ids_of_voc():
     lists = benchmark_lists()
     assert set(HELD_OUT) < set(lists)
     assert all(re.fullmatch(r"20(07|08|09|10|11)_\d{6}", image) for ids in lists.values() for image in ids)
-    assert benchmark_photographs() == set().union(*lists.values())
-    rest = benchmark_photographs(besides="pascal_keypoints val")
-    assert benchmark_photographs() - rest == lists["pascal_keypoints val"], "it is disjoint from the others"
+    assert benchmark_images() == set().union(*lists.values())
+    rest = benchmark_images(besides="pascal_keypoints val")
+    assert benchmark_images() - rest == lists["pascal_keypoints val"], "it is disjoint from the others"
 
 
 def test_the_list_of_animals_is_that_of_their_loader():
@@ -37,12 +37,12 @@ def test_the_list_of_animals_is_that_of_their_loader():
         assert benchmark_lists()[f"animalpose {split}"] == {stem for stem in stems if stem.startswith("20")}
 
 
-# --- training lists that name photographs of the benchmarks ------------------------------------------
+# --- training lists that name images of the benchmarks ------------------------------------------
 
 
 @pytest.fixture
 def names():
-    """Four photographs of no benchmark, and one of each list."""
+    """Four images of no benchmark, and one of each list."""
     return (*FREE, *(min(benchmark_lists()[held_out]) for held_out in HELD_OUT))
 
 
@@ -105,33 +105,33 @@ def of_pascal_keypoints(root, names):
 
 
 @pytest.mark.parametrize("write", [of_spair, of_pfpascal, of_animalpose, of_pascal_keypoints])
-def test_training_lists_leave_out_photographs_of_the_benchmarks(write, names, tmp_path, monkeypatch):
+def test_training_lists_leave_out_images_of_the_benchmarks(write, names, tmp_path, monkeypatch):
     module = write(tmp_path, names)
-    # All in the training split of those that split by a hash, so that only the lists can keep a photograph out.
+    # All in the training split of those that split by a hash, so that only the lists can keep an image out.
     for hashed in (animalpose, pascal_keypoints):
         monkeypatch.setattr(hashed, "hashed_split", lambda name, shares: "train")
-    assert photographs(module.load(tmp_path, "train", spare_benchmarks=False)) == set(names)
-    assert photographs(module.load(tmp_path, "train")) == set(FREE)
+    assert image_names(module.load(tmp_path, "train", spare_benchmarks=False)) == set(names)
+    assert image_names(module.load(tmp_path, "train")) == set(FREE)
 
 
 @pytest.mark.parametrize("write", [of_spair, of_pfpascal, of_animalpose])
 def test_test_lists_hold_what_they_held(write, names, tmp_path, monkeypatch):
     module = write(tmp_path, names)
     monkeypatch.setattr(animalpose, "hashed_split", lambda name, shares: "test")
-    assert photographs(module.load(tmp_path, "test")) == set(names)
+    assert image_names(module.load(tmp_path, "test")) == set(names)
 
 
 # --- real files ---------------------------------------------------------------------------------------
 
 
 @cache
-def real_photographs(module, folder, split):
-    return photographs(module.load(real_root(folder), split, min_keypoints=0, n_pairs=10))
+def real_image_names(module, folder, split):
+    return image_names(module.load(real_root(folder), split, min_keypoints=0, n_pairs=10))
 
 
 @pytest.fixture(scope="module")
 def held_out():
-    """Photographs of the lists, read from the datasets themselves."""
+    """Images of the lists, read from the datasets themselves."""
     lists = {}
     for split in ("val", "test"):
         layout = real_root("SPair-71k-full-layout") / f"Layout/large/{split}.txt"
@@ -139,7 +139,7 @@ def held_out():
         with (real_root("PF-PASCAL") / f"PF-dataset-PASCAL/{split}_pairs_pf_pascal.csv").open() as file:
             rows = list(csv.DictReader(file))
         lists[f"pfpascal {split}"] = {Path(row[c]).stem for row in rows for c in ("source_image", "target_image")}
-    lists["animalpose test"] = real_photographs(animalpose, "Animal-Pose", "test")
+    lists["animalpose test"] = real_image_names(animalpose, "Animal-Pose", "test")
     return lists
 
 
@@ -154,28 +154,28 @@ def test_real_lists_are_complete(held_out):
 
 @real
 @pytest.mark.parametrize(("module", "folder"), [(pascal_keypoints, "PascalVOC-keypoints"), (animalpose, "Animal-Pose")])
-def test_no_real_training_list_holds_a_photograph_of_a_benchmark(module, folder, held_out):
-    train = real_photographs(module, folder, "train")
+def test_no_real_training_list_holds_an_image_of_a_benchmark(module, folder, held_out):
+    train = real_image_names(module, folder, "train")
     assert len(train) > 2_500
     assert {name: len(train & ids) for name, ids in held_out.items()} == dict.fromkeys(held_out, 0)
 
 
 @real
-def test_the_real_training_list_of_spair_holds_no_photograph_of_a_benchmark(held_out, monkeypatch):
+def test_the_real_training_list_of_spair_holds_no_image_of_a_benchmark(held_out, monkeypatch):
     def unread(root, masks, category, image):  # only the layouts are there
         count = len(spair.published_skeletons("spair")[category])
         return View(Path(image), (8, 8), spair.keypoints([(0, 0)] * count, [True] * count, shift=0), name=image)
 
     monkeypatch.setattr(spair, "_view", unread)
     pairs = spair.load(real_root("SPair-71k-full-layout"), "train")
-    train = photographs(pairs)
+    train = image_names(pairs)
     assert (len(pairs), len(train)) == (29_534, 733)
     assert {name: len(train & ids) for name, ids in held_out.items()} == dict.fromkeys(held_out, 0)
 
 
 @real
-def test_real_training_and_validation_photographs_are_apart():
+def test_real_training_and_validation_images_are_apart():
     sources = ((pascal_keypoints, "PascalVOC-keypoints"), (animalpose, "Animal-Pose"))
-    train, val = (set.union(*(real_photographs(*source, split) for source in sources)) for split in ("train", "val"))
+    train, val = (set.union(*(real_image_names(*source, split) for source in sources)) for split in ("train", "val"))
     assert not train & val
-    assert real_photographs(*sources[0], "val") == benchmark_lists()["pascal_keypoints val"]
+    assert real_image_names(*sources[0], "val") == benchmark_lists()["pascal_keypoints val"]

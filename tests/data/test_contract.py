@@ -46,11 +46,11 @@ def test_every_format_of_ours_keeps_the_contract():
         "ap10k",
         "coco",
         "cub",
+        "images",
         "pascal_keypoints",
         "pascal_part",
         "pfpascal",
         "pfwillow",
-        "photographs",
         "spair",
     ]
     for name in data.names():

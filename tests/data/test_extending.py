@@ -41,7 +41,7 @@ def package(tmp_path):
 
 @pytest.fixture
 def root(tmp_path):
-    """Four zebras to train on, one of them without an eye; three to test on, one of them without a photograph."""
+    """Four zebras to train on, one of them without an eye; three to test on, one of them without an image."""
     folder = tmp_path / "zebras"
     for split, count in (("train", 4), ("test", 3)):
         records = [{"file": f"{split}-{i}.jpg", "box": BOX, "points": dict(POINTS)} for i in range(count)]
@@ -83,7 +83,7 @@ print(len(pairs), sorted(set(pairs.categories)), int(mask.sum()), data.find("zeb
 """
     result = run(package, python=script)
     assert result.returncode == 0, result.stderr
-    about = "Zebras of the reserve: photographs with up to three keypoints, a JSON list for each split."
+    about = "Zebras of the reserve: images with up to three keypoints, a JSON list for each split."
     assert result.stdout.strip() == f"5 ['zebra'] {55 * 45} {about}"
 
 

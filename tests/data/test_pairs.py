@@ -82,11 +82,11 @@ def test_a_later_version_draws_the_same():
     assert many == [(50, 55), (25, 10), (30, 16), (47, 46)]
 
 
-def test_views_share_keypoints_of_two_photographs():
+def test_views_share_keypoints_of_two_images():
     views = [view(0, (True, False, True)), view(1, (True, True, True)), view(2, (False, True, False), image="0.jpg")]
     fits = sharing(views, shared=1)
     assert fits(0, 1)
     assert fits(1, 2)
-    assert not fits(0, 2), "one photograph, and no common keypoint"
+    assert not fits(0, 2), "one image, and no common keypoint"
     assert not sharing(views, shared=2)(1, 2)
     assert not sharing(views, shared=0)(0, 2)

@@ -17,7 +17,7 @@ def test_the_hash_keeps_its_shares_and_its_answers():
     counts = Counter(data.hashed_split(f"{i}.jpg", SHARES) for i in range(20_000))
     assert counts["train"] / 20_000 == pytest.approx(0.70, abs=0.01)
     assert counts["val"] / 20_000 == pytest.approx(0.15, abs=0.01)
-    # Written down so that no later version moves a photograph to another split.
+    # Written down so that no later version moves an image to another split.
     splits = [data.hashed_split(name, SHARES) for name in ("ca110.jpeg", "2007_000063.jpg", "0.jpg")]
     assert splits == ["test", "val", "train"]
 

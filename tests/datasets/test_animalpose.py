@@ -1,4 +1,4 @@
-"""Animal-Pose: its file, our splits by photograph, pairs of one species, filters and crops."""
+"""Animal-Pose: its file, our splits by image, pairs of one species, filters and crops."""
 
 import pickle
 from collections import Counter
@@ -16,7 +16,7 @@ from dataset_trees import (
     write_mask,
 )
 
-from geco import images
+from geco import data, images
 from geco.data import hashed_split, published_skeletons
 from geco.datasets import animalpose
 
@@ -29,7 +29,7 @@ def points(visible, start=(10, 10)):
 
 @pytest.fixture
 def root(tmp_path):
-    """40 photographs with a dog and a cat each; only the first ten dogs have masks."""
+    """40 images with a dog and a cat each; only the first ten dogs have masks."""
     files = {str(i): f"20{i:02}_000001.jpg" for i in range(1, 41)}
     annotations = []
     for i, file in files.items():
@@ -57,19 +57,19 @@ def root(tmp_path):
     return tmp_path
 
 
-def photographs(pairs):
+def image_names(pairs):
     return {view.image.name for view in pairs.views}
 
 
-def test_every_photograph_is_in_one_split(root):
-    splits = {split: photographs(animalpose.load(root, split)) for split in animalpose.SPLITS}
+def test_every_image_is_in_one_split(root):
+    splits = {split: image_names(animalpose.load(root, split)) for split in animalpose.SPLITS}
     assert sum(map(len, splits.values())) == 40
     assert set.union(*splits.values()) == {f"20{i:02}_000001.jpg" for i in range(1, 41)}
     for split, files in splits.items():
         assert all(hashed_split(name, animalpose.SHARES) == split for name in files)
 
 
-def test_pairs_are_of_one_species_and_two_photographs(root):
+def test_pairs_are_of_one_species_and_two_images(root):
     pairs = animalpose.load(root, "train", n_pairs=300)
     assert len({(id(pair.source), id(pair.target)) for pair in pairs}) == 300, "no pair twice"
     for pair in pairs:
@@ -89,9 +89,9 @@ def test_pairs_are_of_one_species_and_two_photographs(root):
     pickle.loads(pickle.dumps(pairs))
 
 
-def test_instances_of_a_photograph_share_its_name_unless_their_crops_differ(root):
+def test_instances_of_an_image_share_its_name_unless_their_crops_differ(root):
     plain, cropped = (animalpose.load(root, "val", crop=crop) for crop in ("none", "square"))
-    assert len({view.name for view in plain.views}) == len(photographs(plain))
+    assert len({view.name for view in plain.views}) == len(image_names(plain))
     assert len({view.name for view in cropped.views}) == len(cropped.views)
     cat = next(view for view in cropped.views if view.size == (60, 60))
     assert cat.window.box == (30, 0, 90, 60), "the square leaves the image on the right"
@@ -113,10 +113,10 @@ def test_filters(root):
     assert len(animalpose.load(root, "train", min_on_mask=0.51).views) == every - masked
     assert len(animalpose.load(root, "train", min_keypoints=9).views) == 0
     assert len(animalpose.load(root, "train", min_shared=9)) == 0
-    name = sorted(photographs(animalpose.load(root, "train")))[0]
+    name = sorted(image_names(animalpose.load(root, "train")))[0]
     write_lines(root / "leave-out.txt", [name[:-4], "no_such"])
     left = animalpose.load(root, "train", exclude=root / "leave-out.txt")
-    assert name not in photographs(left)
+    assert name not in image_names(left)
     assert len(left.views) == every - 2
 
 
@@ -160,7 +160,7 @@ def test_what_is_wrong_is_named(root, changes, message):
         animalpose.load(root, "train")
 
 
-def test_missing_photographs_are_all_listed(root):
+def test_missing_images_are_all_listed(root):
     for i in (1, 2, 3):
         (root / "images" / f"20{i:02}_000001.jpg").unlink()
     faults = []
@@ -175,7 +175,7 @@ def test_real_animals():
     root = real_root("Animal-Pose")
     every = {"min_keypoints": 0, "n_pairs": 100, "spare_benchmarks": False}
     splits = {split: animalpose.load(root, split, **every) for split in animalpose.SPLITS}
-    found = [photographs(pairs) for pairs in splits.values()]
+    found = [image_names(pairs) for pairs in splits.values()]
     assert sum(map(len, found)) == len(set.union(*found)) >= 3890
     assert 0.68 < len(splits["train"].views) / sum(len(p.views) for p in splits.values()) < 0.72
     assert 0.80 < share_on_mask(splits["val"].views[::8]) < 0.90, "the masks are good, not perfect"
@@ -218,10 +218,11 @@ def test_the_lists_are_those_of_the_hash_and_do_not_overlap():
     assert all(hashed_split(name, animalpose.SHARES) == split for name, split in lists.items())
 
 
-def test_only_listed_photographs_if_asked_for(root, monkeypatch):
+@pytest.mark.parametrize("option", ["images", "photographs"], ids=["images", "its name in release 0.1"])
+def test_only_listed_images_if_asked_for(root, monkeypatch, option):
     every = animalpose.load(root, "train")
     names = sorted({view.image.name for view in every.views})
     monkeypatch.setattr(animalpose, "listed", lambda: dict.fromkeys(names[:3], "train"))
-    some = animalpose.load(root, "train", photographs="listed")
+    some = data.load("animalpose", root, "train", [f"{option}=listed"])
     assert sorted({view.image.name for view in some.views}) == names[:3]
     assert {view.image.name for view in animalpose.load(root, "train").views} == set(names)

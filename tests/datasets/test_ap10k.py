@@ -257,7 +257,7 @@ def test_a_damaged_release_is_explained(tmp_path):
 
 @real
 def test_real_release_file(tmp_path):
-    """The two images at hand, as the test file of a release: they are of two families."""
+    """The two available images, as the test file of a release: they are of two families."""
     sample = real_root("AP-10K-sample")
     content = json.loads((sample / "test_ap10k.json").read_text())
     for name in preparation.FILES:

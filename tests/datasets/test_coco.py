@@ -40,7 +40,7 @@ def root(tmp_path):
     return tmp_path
 
 
-def test_one_file_is_split_by_photograph(root):
+def test_one_file_is_split_by_image(root):
     names = [{view.name for view in coco.load(root, split).views} for split in coco.SPLITS]
     assert set.union(*names) == {f"g{i}" for i in range(12)}
     assert sum(map(len, names)) == 12
@@ -111,7 +111,7 @@ def test_counterparts_of_a_category(root):
     assert skeleton.twin == skeleton.mirror == (0, 2, 1, 3)
     write_json(root / "annotations.json", content(names=["a", "b", "c", "d"]))
     unknown = coco.load(root, "all")[0].skeleton
-    assert (unknown.twin, unknown.mirror) == ((0, 1, 2, 3), None), "nobody knows what a flip exchanges"
+    assert (unknown.twin, unknown.mirror) == ((0, 1, 2, 3), None), "it is not known what a flip exchanges"
     write_json(root / "twins.json", {"a": "d"})
     assert coco.load(root, "all")[0].skeleton.twin == (3, 1, 2, 0)
     write_json(root / "other.json", {"twin": {"a": "d", "d": "a"}, "mirror": {}})

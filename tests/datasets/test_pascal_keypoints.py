@@ -39,7 +39,7 @@ def write_object(root, image, number=1, category="bus", points=BUS, hidden=(), b
 
 @pytest.fixture
 def root(tmp_path):
-    """40 photographs, each with a bus and a chair."""
+    """40 images, each with a bus and a chair."""
     chair = {"Seat_Left_Front": (50, 30), "Seat_Right_Front": (70, 30), "Leg_Left_Back": (52, 50)}
     for i in range(40):
         write_image(tmp_path / f"JPEGImages/2009_9{i:05}.jpg")
@@ -50,22 +50,22 @@ def root(tmp_path):
 
 @pytest.fixture
 def one_split(monkeypatch):
-    """Every photograph is in the training split."""
+    """Every image is in the training split."""
     monkeypatch.setattr(pascal_keypoints, "hashed_split", lambda name, shares: "train")
 
 
-def photographs(pairs):
+def image_names(pairs):
     return {view.image.stem for view in pairs.views}
 
 
-def test_every_photograph_is_in_one_split(root):
-    train, val = (photographs(pascal_keypoints.load(root, split)) for split in pascal_keypoints.SPLITS)
+def test_every_image_is_in_one_split(root):
+    train, val = (image_names(pascal_keypoints.load(root, split)) for split in pascal_keypoints.SPLITS)
     assert train | val == {f"2009_9{i:05}" for i in range(40)}
     assert train == {name for name in train | val if hashed_split(name, {"train": 0.92, "val": 0.08}) == "train"}
     assert not train & val
 
 
-def test_pairs_are_of_one_category_and_two_photographs(root, one_split):
+def test_pairs_are_of_one_category_and_two_images(root, one_split):
     pairs = pascal_keypoints.load(root, "train", n_pairs=300)
     assert len({(id(pair.source), id(pair.target)) for pair in pairs}) == 300, "no pair twice"
     assert set(pairs.categories) == {"bus", "chair"}
@@ -251,7 +251,7 @@ def test_real_objects():
     assert len({view.image for view in views}) == 4_560
     assert len(views) == len(list(root.glob("annotations/*/*.xml"))) == 8_333
     assert len(set(splits["train"].categories)) == 15
-    assert 0.07 < len(photographs(splits["val"])) / 4_560 < 0.09
+    assert 0.07 < len(image_names(splits["val"])) / 4_560 < 0.09
     visible = sum(int(view.keypoints.visible.sum()) for view in views)
     assert visible == 57_951, "58,208 that are labelled as visible, without 257 beyond their image"
     own = [view for view in views if view.mask is not None]
@@ -264,7 +264,7 @@ def test_real_pairs_of_the_validation_list():
     pairs = pascal_keypoints.load(real_root("PascalVOC-keypoints"), "val", crop="square")
     assert len(pairs) == pascal_keypoints.N_PAIRS["val"]
     assert len(Counter(pairs.categories)) == 15
-    assert photographs(pairs) <= benchmark_lists()["pascal_keypoints val"]
+    assert image_names(pairs) <= benchmark_lists()["pascal_keypoints val"]
     for view in pairs.views[::20]:
         loaded = images.load_view(replace(view, mask=None))
         assert loaded.image.shape[1] == loaded.image.shape[2]

@@ -1,4 +1,4 @@
-"""A studio with a tiny random model, photographs for it, and a browser for pages that are served."""
+"""A studio with a tiny random model, images for it, and a browser for pages that are served."""
 
 import io
 import os
@@ -29,7 +29,7 @@ def studio(tiny_encoder, tiny_folder):
         encoder.name = "other"
         return encoder
 
-    return Studio(Encoders(tiny_encoder, {"other": other}), AppSettings(photographs=4, points=3, waiting=2))
+    return Studio(Encoders(tiny_encoder, {"other": other}), AppSettings(images=4, points=3, waiting=2))
 
 
 @pytest.fixture(scope="session")

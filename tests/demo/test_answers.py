@@ -1,4 +1,4 @@
-"""Answers against the one-line functions, mirror twins against a mirrored photograph, strokes against distances."""
+"""Answers against the one-line functions, mirror twins against a mirrored image, strokes against distances."""
 
 import pytest
 import torch
@@ -9,8 +9,8 @@ from geco import api
 from geco.demo import answers
 from geco.demo.answers import Stroke
 from geco.demo.board import Spot
-from geco.demo.photographs import of_pixels
 from geco.demo.settings import AppSettings
+from geco.demo.uploads import of_pixels
 from geco.errors import InputError
 
 SPOTS = [Spot(1, "a", 30.0, 40.0), Spot(2, "b", 100.5, 12.25)]
@@ -46,7 +46,7 @@ def test_answers_are_those_of_transfer_and_heatmap(encoder, pair):
     assert answers.locate(encoder, settings, pair, []) == []
 
 
-def test_a_photograph_that_was_scaled_down_answers_in_its_own_pixels(encoder, pair):
+def test_an_image_that_was_scaled_down_answers_in_its_own_pixels(encoder, pair):
     settings = answers.settings_of(encoder)
     small = of_pixels(pair[1].pixels, "small", AppSettings(side=64))
     assert small.shown == (48, 64)
@@ -55,7 +55,7 @@ def test_a_photograph_that_was_scaled_down_answers_in_its_own_pixels(encoder, pa
     assert answer.score == pytest.approx(1, abs=0.02)
 
 
-def test_the_twin_of_a_point_is_the_point_itself_in_the_mirrored_photograph(encoder, pair):
+def test_the_twin_of_a_point_is_the_point_itself_in_the_mirrored_image(encoder, pair):
     mirrored = of_pixels(pair[0].pixels.flip(-1), "mirrored", AppSettings())
     found = answers.locate(encoder, answers.settings_of(encoder), (pair[0], mirrored), SPOTS, twins=True)
     for answer, spot in zip(found, SPOTS, strict=True):
@@ -88,7 +88,7 @@ def test_parts_are_those_of_label(encoder, pair):
     strokes = [Stroke(1, 8.0, ((20.0, 20.0), (50.0, 20.0))), Stroke(2, 8.0, ((90.0, 70.0),))]
     found = answers.parts(encoder, pair[0], strokes, pair)
     labels = answers.painted(pair[0], strokes).clamp_min(0)
-    expected = api.label([(pair[0].pixels, labels)], [photograph.pixels for photograph in pair], model=encoder)
+    expected = api.label([(pair[0].pixels, labels)], [image.pixels for image in pair], model=encoder)
     for own, other in zip(found, expected, strict=True):
         assert torch.equal(own, other)
     assert set(found[0].unique().tolist()) == {0, 1, 2}

@@ -1,4 +1,4 @@
-"""Points on the board: numbers, names, the border, and what swapping or removing photographs does to them."""
+"""Points on the board: numbers, names, the border, and what swapping or removing images does to them."""
 
 import pytest
 
@@ -68,10 +68,10 @@ def test_a_new_point_is_not_called_like_another():
     assert [spot.name for spot in board.spots] == ["point 2", "point 2 2"]
 
 
-def test_too_many_points_and_no_photograph_are_refused():
+def test_too_many_points_and_no_image_are_refused():
     with pytest.raises(InputError, match="2 points already, which is the limit"):
         with_points((1, 1), (2, 2)).added(3, 3, size=SIZE, most=2)
-    with pytest.raises(InputError, match="no source photograph yet"):
+    with pytest.raises(InputError, match="no source image yet"):
         Board().added(1, 1, size=SIZE, most=2)
     for number in (9, None, "1", True):
         with pytest.raises(InputError, match="there is no point"):
@@ -85,5 +85,5 @@ def test_points_belong_to_their_source():
     assert board.without("b").targets == ("", "")
     assert board.without("b").spots == board.spots
     assert board.without("a") == Board(targets=("b", ""))
-    with pytest.raises(InputError, match="the place of a photograph must be a whole number"):
+    with pytest.raises(InputError, match="the place of an image must be a whole number"):
         board.placed(3, "b")

@@ -24,9 +24,9 @@ from geco.demo.page import TABS
 from geco.demo.settings import AppSettings
 
 CLICKS = 20
-LATEST = 0.150  # seconds from a click to its answer, on two cores that nobody else uses
+LATEST = 0.150  # seconds from a click to its answer, on two otherwise idle cores
 RATIO = 30  # × what the scorer takes for the same: on a machine that is busy with something else
-# Read off the photographs; left and right are the animal's own.
+# Read off the images; left and right are the animal's own.
 LEFT_EYE = (162, 92)  # of the cheetah, 256 × 256
 CUB_LEFT_EYE, CUB_RIGHT_EYE, CUB_SIZE = (485, 312), (265, 330), (762, 787)
 
@@ -63,9 +63,9 @@ def fresh(visitor, address):
 @pytest.fixture
 def pair(fresh):
     """A cheetah on the left and a cub on the right, both uploaded."""
-    photographs = gallery.find_photographs()
-    fresh.upload(photographs["cheetah"], 0)
-    fresh.upload(photographs["cub"], 1)
+    files = gallery.find_photographs()
+    fresh.upload(files["cheetah"], 0)
+    fresh.upload(files["cub"], 1)
     return fresh
 
 
@@ -84,10 +84,10 @@ def test_a_clicked_eye_is_found_on_the_cub(pair, pictures):
 
 
 def test_a_tail_is_not_visible_in_a_portrait(fresh, pictures):
-    photographs = gallery.find_photographs()
-    fresh.upload(photographs["runner"], 0)
-    fresh.upload(photographs["cheetah"], 1)
-    with Image.open(photographs["runner"]) as runner:
+    files = gallery.find_photographs()
+    fresh.upload(files["runner"], 0)
+    fresh.upload(files["cheetah"], 1)
+    with Image.open(files["runner"]) as runner:
         fresh.click(*gallery.TAIL["tail tip"], size=runner.size)
         assert "not visible here" in fresh.verdict()
         assert fresh.page.locator(".panel[data-slot='1'] .mark").count() == 0
@@ -178,16 +178,16 @@ def test_points_and_picture_are_downloaded(pair):
 
 
 def hostile(folder):
-    """Files that are no photographs, and what the page should say."""
-    photograph = gallery.find_photographs()["cheetah"].read_bytes()
+    """Files that are no images, and what the page should say."""
+    content = gallery.find_photographs()["cheetah"].read_bytes()
     Image.new("1", (10_000, 10_000)).save(folder / "huge.png")
     contents = {
-        "cut.jpg": (photograph[: len(photograph) // 3], "damaged or cut short"),
+        "cut.jpg": (content[: len(content) // 3], "damaged or cut short"),
         "page.jpg": (b"<!doctype html><script>alert(1)</script>", "is not an image"),
         "notes.png": (b"some text", "is not an image that can be read"),
         "paper.jpg": (b"%PDF-1.7", "is not an image"),
         "huge.png": ((folder / "huge.png").read_bytes(), "100 megapixels, above the limit of 50"),
-        "heavy.jpg": (photograph + bytes(21_000_000), "above the limit of 20 MB"),
+        "heavy.jpg": (content + bytes(21_000_000), "above the limit of 20 MB"),
     }
     for name, (content, message) in contents.items():
         (folder / name).write_bytes(content)
@@ -223,12 +223,12 @@ def test_two_visitors_do_not_meet_and_leave_nothing_behind(pair, chromium, addre
     assert pair.page.locator(".thumbnails li").count() == 2
     assert other.page.locator(".thumbnails li").count() == 1
     assert other.page.locator(".panel[data-slot='1'] .mark").count() == 0
-    assert len(studio.sessions.find(key).photographs) == 1
+    assert len(studio.sessions.find(key).images) == 1
     other.page.close(run_before_unload=True)
     until = time.monotonic() + 10
     while key in studio.sessions.open_ones and time.monotonic() < until:
         pair.page.wait_for_timeout(50)
-    assert key not in studio.sessions.open_ones, "leaving the page deletes its photographs"
+    assert key not in studio.sessions.open_ones, "leaving the page deletes its images"
     assert not other.elsewhere
     other.context.close()
 
@@ -259,10 +259,10 @@ def test_an_answer_comes_at_once(pair, studio, pictures):
 
 
 def scored(studio):
-    """Seconds that the scorer takes for one point in the two photographs of the pair, several times."""
+    """Seconds that the scorer takes for one point in the two images of the pair, several times."""
     encoder = studio.encoders.first
-    photographs = gallery.find_photographs()
-    source, target = (encoder.extract(images.read(photographs[name])) for name in ("cheetah", "cub"))
+    files = gallery.find_photographs()
+    source, target = (encoder.extract(images.read(files[name])) for name in ("cheetah", "cub"))
     ready = matching.prepare(target)
     for x in np.linspace(50, 200, CLICKS):
         start = time.perf_counter()
@@ -276,7 +276,7 @@ def test_parts_features_and_models(fresh, pictures):
     page.get_by_role("tab", name="Parts").click()
     paint = page.locator("canvas.paint")
     paint.wait_for()
-    page.wait_for_function("() => document.querySelector('.geco[data-geco=parts] .stage .photo').complete")
+    page.wait_for_function("() => document.querySelector('.geco[data-geco=parts] .stage .pixels').complete")
     paint.scroll_into_view_if_needed()
     box = paint.bounding_box()
     for part, (x, y) in enumerate([(0.49, 0.57), (0.17, 0.2)], 1):
@@ -343,7 +343,7 @@ def test_everything_shown_has_words(fresh):
           .map((e) => e.outerHTML)"""
     )
     assert not silent
-    assert page.evaluate("() => [...document.querySelectorAll('.geco .photo')].every((i) => !i.src || i.alt)")
+    assert page.evaluate("() => [...document.querySelectorAll('.geco .pixels')].every((i) => !i.src || i.alt)")
     stage = page.locator(".panel[data-slot='0'] .stage")
     assert "arrow keys" in stage.get_attribute("aria-description")
     assert page.evaluate("() => document.documentElement.lang") == "en"

@@ -1,4 +1,4 @@
-"""The tab Label many in a real browser: label two photographs, find the third, correct a point, save and read it."""
+"""The tab Label many in a real browser: label two images, find the third, correct a point, save and read it."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,7 +12,7 @@ from geco.demo import Studio, gallery, of_model
 from geco.demo.settings import AppSettings
 from geco.propagation import HIDDEN, VISIBLE, read_annotations
 
-# Read off the photographs; left and right are the animal's own. None: not visible.
+# Read off the images; left and right are the animal's own. None: not visible.
 CHEETAH = {"left eye": (162, 92), "right eye": (89, 92), "tail tip": None}
 RUNNER = {"left eye": None, "right eye": (377, 119), "tail tip": (90, 141)}
 CUB = {"left eye": (485, 312), "right eye": (265, 330)}
@@ -27,19 +27,19 @@ TAB = ".geco[data-geco=labels]"
 
 @pytest.fixture(scope="module")
 def studio(packaged_encoder):
-    return Studio(of_model(packaged_encoder, device="cpu"), AppSettings(photographs=4))
+    return Studio(of_model(packaged_encoder, device="cpu"), AppSettings(images=4))
 
 
 @pytest.fixture(scope="module")
 def sizes():
-    """(width, height) of the photographs."""
+    """(width, height) of the images."""
     pixels = {name: images.read(path) for name, path in gallery.find_photographs().items()}
     return {name: (one.shape[-1], one.shape[-2]) for name, one in pixels.items()}
 
 
 @pytest.fixture
 def visitor(chromium, address):
-    """Somebody who has uploaded a folder with three photographs and a text, and opened the tab."""
+    """Somebody who has uploaded a folder with three images and a text, and opened the tab."""
     visitor = Visitor(chromium, address)
     yield visitor
     assert not visitor.elsewhere
@@ -50,7 +50,7 @@ def visitor(chromium, address):
 def folder_of(folder, names):
     for number, name in enumerate(names):
         (folder / f"{number} {name}.jpg").write_bytes(gallery.find_photographs()[name].read_bytes())
-    (folder / "notes.txt").write_text("not a photograph")
+    (folder / "notes.txt").write_text("not an image")
     return folder
 
 
@@ -63,10 +63,10 @@ def open_tab(visitor, folder, count):
     page.wait_for_selector(f"{TAB} .panels .panel >> nth={count - 1}")
 
 
-def open_photograph(page, name):
+def open_image(page, name):
     page.get_by_role("button", name=f"open {name}").click()
-    page.wait_for_function(f"() => document.querySelector('{TAB} .editor .photo').alt === 'Label: {name}'")
-    page.wait_for_function(f"() => document.querySelector('{TAB} .editor .photo').naturalWidth > 0")
+    page.wait_for_function(f"() => document.querySelector('{TAB} .editor .pixels').alt === 'Label: {name}'")
+    page.wait_for_function(f"() => document.querySelector('{TAB} .editor .pixels').naturalWidth > 0")
 
 
 def click(visitor, point, size):
@@ -78,9 +78,9 @@ def click(visitor, point, size):
 
 
 def label(visitor, name, points, size):
-    """Set the points on a photograph as a visitor does, one after the other; those not visible with a tick."""
+    """Set the points on an image as a visitor does, one after the other; those not visible with a tick."""
     page = visitor.page
-    open_photograph(page, name)
+    open_image(page, name)
     for number, (text, point) in enumerate(points.items(), 1):
         if page.get_by_label(f"name of point {number}").count() == 0 and point is None:
             page.get_by_role("button", name="New point").click()
@@ -104,20 +104,20 @@ def label(visitor, name, points, size):
 
 
 def mark(page, number):
-    """Where a mark of the editor is, in pixels of the photograph."""
+    """Where a mark of the editor is, in pixels of the image."""
     one = page.locator(f"{TAB} .editor .mark[data-number='{number}']")
     return float(one.get_attribute("data-x")), float(one.get_attribute("data-y"))
 
 
-def test_two_labelled_photographs_label_the_third(visitor, sizes, pictures, tmp_path):
+def test_two_labelled_images_label_the_third(visitor, sizes, pictures, tmp_path):
     page = visitor.page
     folder = folder_of(tmp_path, ["cheetah", "runner", "cub"])
     open_tab(visitor, folder, 3)
     label(visitor, "0 cheetah.jpg", CHEETAH, sizes["cheetah"])
     label(visitor, "1 runner.jpg", RUNNER, sizes["runner"])
     page.get_by_role("button", name="Label the rest").click()
-    page.wait_for_selector(f"{TAB} [data-labels=summary]:has-text('Found on 1 photograph;')")
-    open_photograph(page, "2 cub.jpg")
+    page.wait_for_selector(f"{TAB} [data-labels=summary]:has-text('Found on 1 image;')")
+    open_image(page, "2 cub.jpg")
     for number, (x, y) in enumerate(CUB.values(), 1):
         place = mark(page, number)
         assert abs(place[0] - x) <= 0.1 * sizes["cub"][0], number
@@ -160,7 +160,7 @@ def test_keys_and_a_folder_that_is_too_large(visitor, sizes, pictures, tmp_path)
     folder = folder_of(tmp_path, ["cheetah", "runner", "cub", "lion", "cheetah"])
     open_tab(visitor, folder, 4)
     assert "only 4 of 5 fit" in page.locator(".geco-message").first.inner_text()
-    open_photograph(page, "0 cheetah.jpg")
+    open_image(page, "0 cheetah.jpg")
     stage = page.locator(f"{TAB} .editor .stage")
     stage.focus()
     stage.press("Enter")
@@ -177,7 +177,7 @@ def test_keys_and_a_folder_that_is_too_large(visitor, sizes, pictures, tmp_path)
     stage.press("Delete")
     page.wait_for_function(f"() => !document.querySelector('{TAB} .editor .mark')")
     stage.press("PageDown")
-    page.wait_for_function(f"() => document.querySelector('{TAB} .editor .photo').alt === 'Label: 1 runner.jpg'")
+    page.wait_for_function(f"() => document.querySelector('{TAB} .editor .pixels').alt === 'Label: 1 runner.jpg'")
     silent = page.evaluate(
         """() => [...document.querySelectorAll(".geco :is(button, input, select, progress, [tabindex], .mark)")]
           .filter((e) => e.checkVisibility())

@@ -11,7 +11,7 @@ from geco.propagation import HIDDEN, VISIBLE, read_annotations
 
 @pytest.fixture
 def key(studio, uploaded):
-    """Three photographs, two of one name; the second point is not visible in the first target."""
+    """Three images, two of one name; the second point is not visible in the first target."""
     key = studio.open()["key"]
     for slot, name in enumerate(("../../a.png", "b.png", "b.png")):
         studio.upload(key, uploaded(slot), name, slot)
@@ -58,7 +58,7 @@ def test_the_picture_has_a_row_for_each_target(studio, key):
             assert picture.width == 1500
             assert len(picture.getcolors(1 << 24)) > 1000
             heights.append(picture.height)
-        studio.act(key, {"do": "place", "slot": 2, "photograph": ""})
+        studio.act(key, {"do": "place", "slot": 2, "image": ""})
     assert heights[0] > 1.8 * heights[1]
 
 
@@ -69,7 +69,7 @@ def test_nothing_to_download_is_said(studio, uploaded):
     studio.upload(key, uploaded(), "a.png")
     with pytest.raises(InputError, match="no point yet"):
         studio.download(key, "coco")
-    with pytest.raises(InputError, match="no photograph on the right yet"):
+    with pytest.raises(InputError, match="no image on the right yet"):
         studio.download(key, "png")
     with pytest.raises(InputError, match="the kind of a download must be csv, coco, png, labels-csv or labels-coco"):
         studio.download(key, "exe")

@@ -9,12 +9,12 @@ from geco.demo import copy_photographs, examples, find_photographs
 from geco.errors import InputError, MissingFileError
 from geco.system import files
 
-needs_photographs = pytest.mark.skipif(
+needs_examples = pytest.mark.skipif(
     importlib.util.find_spec("gradio") is None, reason="needs the example images (pip install --no-deps gradio)"
 )
 
 
-@needs_photographs
+@needs_examples
 def test_they_are_copied_as_they_are_and_a_second_time_kept(tmp_path, capsys):
     assert run(["examples", str(tmp_path / "new" / "photos")]) == 0
     names = ["cheetah.jpg", "cub.jpg", "lion.jpg", "runner.jpg"]
@@ -28,7 +28,7 @@ def test_they_are_copied_as_they_are_and_a_second_time_kept(tmp_path, capsys):
     assert [path.stat().st_mtime_ns for path in copied] == times
 
 
-@needs_photographs
+@needs_examples
 def test_another_image_of_that_name_is_spared_and_nothing_is_begun(tmp_path):
     (tmp_path / "runner.jpg").write_bytes(b"mine")
     with pytest.raises(InputError, match=r"runner\.jpg exists and is another image; choose another folder"):
@@ -36,7 +36,7 @@ def test_another_image_of_that_name_is_spared_and_nothing_is_begun(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["runner.jpg"]
 
 
-@needs_photographs
+@needs_examples
 def test_a_file_that_is_not_the_expected_one_is_not_copied(tmp_path, monkeypatch):
     changed = {**examples.EXAMPLES, "lion": examples.Example(examples.EXAMPLES["lion"].file, "0" * 64)}
     monkeypatch.setattr(examples, "EXAMPLES", changed)
@@ -51,7 +51,7 @@ def test_without_gradio_one_line_says_what_to_install(monkeypatch, tmp_path):
         copy_photographs(tmp_path)
 
 
-@needs_photographs
+@needs_examples
 def test_nothing_of_gradio_is_imported():
     import subprocess
     import sys

@@ -1,4 +1,4 @@
-"""The tour on the photographs of the gradio wheel: real pictures, a tiny random encoder."""
+"""The tour on the images of the gradio wheel: real pictures, a tiny random encoder."""
 
 import importlib.util
 
@@ -10,13 +10,13 @@ from typer.testing import CliRunner
 from geco.cli import build
 from geco.demo import gallery
 
-needs_photographs = pytest.mark.skipif(
+needs_examples = pytest.mark.skipif(
     importlib.util.find_spec("gradio") is None,
-    reason="needs the photographs of gradio (pip install --no-deps gradio)",
+    reason="needs the images of gradio (pip install --no-deps gradio)",
 )
 
 
-@needs_photographs
+@needs_examples
 def test_the_gallery_is_pictures_and_one_self_contained_page(tiny_folder, tmp_path):
     arguments = [
         "gallery",
@@ -36,7 +36,7 @@ def test_the_gallery_is_pictures_and_one_self_contained_page(tiny_folder, tmp_pa
     for path in pictures:
         with Image.open(path) as picture:
             assert picture.width == 1500
-            assert len(picture.convert("RGB").getcolors(1 << 24)) > 1000, "a photograph, not an empty panel"
+            assert len(picture.convert("RGB").getcolors(1 << 24)) > 1000, "an image, not an empty panel"
     page = (tmp_path / "tour" / "index.html").read_text()
     assert page.count("data:image/png;base64,") == 7
     assert "http" not in page.replace("http-equiv", ""), "nothing is fetched"
@@ -44,7 +44,7 @@ def test_the_gallery_is_pictures_and_one_self_contained_page(tiny_folder, tmp_pa
     assert "below 0.50" in page
 
 
-@needs_photographs
+@needs_examples
 def test_a_trained_model_is_shown_beside_its_backbone(tiny_folder, tmp_path):
     fresh(tiny_folder).save_pretrained(tmp_path / "adapter")
     arguments = ["gallery", "-o", str(tmp_path / "tour"), "-m", str(tmp_path / "adapter")]
@@ -56,8 +56,8 @@ def test_a_trained_model_is_shown_beside_its_backbone(tiny_folder, tmp_path):
     assert (tmp_path / "tour" / "index.html").read_text().count("data:image/png;base64,") == 8
 
 
-@needs_photographs
-def test_the_points_lie_on_their_photographs():
+@needs_examples
+def test_the_points_lie_on_their_images():
     for points, name in ((gallery.FACE, "cheetah"), (gallery.TAIL, "runner")):
         with Image.open(gallery.find_photographs()[name]) as picture:
             assert all(0 < x < picture.width and 0 < y < picture.height for x, y in points.values())

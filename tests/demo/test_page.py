@@ -31,7 +31,7 @@ def test_a_port_in_use_is_said_or_passed_over():
     assert page.free_port(AppSettings(port=port)) == port
     assert page.free_port(AppSettings()) in page.PORTS
     with pytest.raises(InputError, match="cannot be served at"):
-        page.free_port(AppSettings(host="203.0.113.7", port=port))  # an address of nobody
+        page.free_port(AppSettings(host="203.0.113.7", port=port))  # an address of no machine here
 
 
 @pytest.mark.skipif(find_spec("starlette") is None, reason="needs the extra demo (pip install gradio)")
@@ -64,7 +64,7 @@ def test_gradio_is_told_to_serve_here_and_to_share_only_if_asked(monkeypatch, st
     until = time.monotonic() + 10
     while studio.sessions.open_ones and time.monotonic() < until:
         time.sleep(0.01)
-    assert not studio.sessions.open_ones, "unused sessions are deleted although nobody asks"
+    assert not studio.sessions.open_ones, "unused sessions are deleted although no request comes"
     studio.open()
     served.close()
     served.wait()

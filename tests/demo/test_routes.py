@@ -71,13 +71,13 @@ def test_a_page_is_opened_used_and_closed(client, uploaded, studio):
     headers = {**key, routes.NAME: "na%C3%AFve%20cat.png", routes.SLOT: "1"}
     status, _, content, _ = client.send("POST", "/geco/upload", body=uploaded(), headers=headers)
     assert status == 200
-    assert json.loads(content)["photographs"][0]["name"] == "naïve cat.png"
-    (identity,) = studio.sessions.find(key[routes.KEY]).photographs
-    status, about, content, _ = client.send("GET", f"/geco/photograph/{identity}", headers=key)
+    assert json.loads(content)["images"][0]["name"] == "naïve cat.png"
+    (identity,) = studio.sessions.find(key[routes.KEY]).images
+    status, about, content, _ = client.send("GET", f"/geco/image/{identity}", headers=key)
     assert (status, about["content-type"], content[:2]) == (200, "image/jpeg", b"\xff\xd8")
     status, *_ = client.send("POST", "/geco/close", body=key[routes.KEY].encode())
     assert status == 200
-    status, _, content, _ = client.send("GET", f"/geco/photograph/{identity}", headers=key)
+    status, _, content, _ = client.send("GET", f"/geco/image/{identity}", headers=key)
     assert (status, b"reload" in content) == (410, True)
 
 

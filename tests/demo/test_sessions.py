@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from geco.demo.board import Board
-from geco.demo.photographs import Photograph
 from geco.demo.sessions import ClosedError, Session, Sessions
 from geco.demo.settings import AppSettings
+from geco.demo.uploads import SessionImage
 from geco.errors import InputError
 
 
-def photograph(name="a.jpg"):
-    return Photograph(name, (8, 8), torch.zeros(3, 8, 8, dtype=torch.uint8))
+def image(name="a.jpg"):
+    return SessionImage(name, (8, 8), torch.zeros(3, 8, 8, dtype=torch.uint8))
 
 
 class Clock:
@@ -26,8 +26,8 @@ class Clock:
 
 @pytest.fixture
 def session():
-    session = Session(AppSettings(photographs=2, steps=3))
-    session.change(session.board.placed(0, session.add(photograph())))
+    session = Session(AppSettings(images=2, steps=3))
+    session.change(session.board.placed(0, session.add(image())))
     return session
 
 
@@ -36,18 +36,18 @@ def test_a_session_opens_with_its_own_key_only():
     first, second = sessions.open(), sessions.open()
     assert first != second
     assert len(first) >= 32
-    sessions.find(first).add(photograph())
-    assert not sessions.find(second).photographs
+    sessions.find(first).add(image())
+    assert not sessions.find(second).images
     for key in ("", first[:-1], f"{first}x"):
         with pytest.raises(ClosedError, match="reload it"):
             sessions.find(key)
 
 
-def test_an_unused_session_is_deleted_with_its_photographs():
+def test_an_unused_session_is_deleted_with_its_images():
     clock = Clock()
     sessions = Sessions(AppSettings(minutes=10), clock)
     key, other = sessions.open(), sessions.open()
-    kept = photograph()
+    kept = image()
     sessions.find(key).add(kept)
     seen = weakref.ref(kept)
     del kept
@@ -112,21 +112,21 @@ def test_what_changes_nothing_is_no_step(session):
     assert len(session.history) == steps
 
 
-def test_a_removed_photograph_cannot_come_back_by_undo(session):
-    other = session.add(photograph("b.jpg"))
+def test_a_removed_image_cannot_come_back_by_undo(session):
+    other = session.add(image("b.jpg"))
     session.change(session.board.placed(1, other))
     session.remove(other)
     assert session.board.targets == ("", "")
     while session.history:
         session.undo()
         assert other not in session.board.targets
-    with pytest.raises(InputError, match="this page has no photograph"):
-        session.photograph(other)
+    with pytest.raises(InputError, match="this page has no image"):
+        session.image(other)
 
 
-def test_so_many_photographs_and_no_more(session):
-    same = photograph("b.jpg")
+def test_the_number_of_images_is_limited(session):
+    same = image("b.jpg")
     assert session.add(same) == session.add(same)
-    with pytest.raises(InputError, match="2 photographs already, which is the limit"):
-        session.add(photograph("c.jpg"))
+    with pytest.raises(InputError, match="2 images already, which is the limit"):
+        session.add(image("c.jpg"))
     assert session.board != Board()

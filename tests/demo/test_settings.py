@@ -27,7 +27,7 @@ def test_by_default_nobody_else_can_reach_the_page():
         ({"megapixels": float("nan")}, "megapixels"),
         ({"minutes": -1}, "minutes"),
         ({"waiting": 0}, "waiting"),
-        ({"photographs": 1}, "photographs"),
+        ({"images": 1}, "images"),
     ],
     ids=str,
 )

@@ -1,4 +1,4 @@
-"""The sheet of labels: what clicks, names and corrections do, and the order in which photographs are reviewed."""
+"""The sheet of labels: what clicks, names and corrections do, and the order in which images are reviewed."""
 
 import pytest
 
@@ -14,12 +14,12 @@ def clicked(sheet, identity, x, y):
 
 @pytest.fixture
 def sheet():
-    """Two keypoints, both set on photograph a and the first of them on b."""
+    """Two keypoints, both set on image a and the first of them on b."""
     sheet = clicked(clicked(Sheet(), "a", 10, 20), "a", 30, 40)
     return clicked(sheet, "b", 50, 60)
 
 
-def test_clicks_set_the_same_keypoints_on_every_photograph(sheet):
+def test_clicks_set_the_same_keypoints_on_every_image(sheet):
     assert [keypoint.name for keypoint in sheet.keypoints] == ["point 1", "point 2"]
     assert sheet.of("a").places == {1: Place(10, 20), 2: Place(30, 40)}
     assert sheet.of("b").places == {1: Place(50, 60)}
@@ -52,7 +52,7 @@ def test_points_of_one_name_are_the_same_keypoint(sheet):
         sheet.renamed(1, " \n ")
 
 
-def test_a_keypoint_can_be_hidden_on_one_photograph(sheet):
+def test_a_keypoint_can_be_hidden_on_one_image(sheet):
     hidden = sheet.shown("b", 2, visible=False, size=SIZE)
     assert hidden.of("b").places[2] == Place(None, None, visible=False)
     assert hidden.of("a").places[2].visible
@@ -69,7 +69,7 @@ def test_what_was_found_and_then_moved_is_corrected_and_sure(sheet):
     assert moved.used("c", True).of("c").is_label
 
 
-def test_a_photograph_without_visible_points_is_no_label(sheet):
+def test_an_image_without_visible_points_is_no_label(sheet):
     hidden = sheet.found("c", {1: Place(1, 2, visible=False)})
     for identity in ("c", "d"):
         with pytest.raises(InputError, match="without a visible point"):

@@ -16,7 +16,7 @@ from geco.errors import GecoError, InputError
 
 @pytest.fixture
 def key(studio, uploaded):
-    """A session with two photographs and a point."""
+    """A session with two images and a point."""
     key = studio.open()["key"]
     for seed in (0, 1):
         studio.upload(key, uploaded(seed), f"{seed}.png")
@@ -30,9 +30,9 @@ def decoded(address):
     return Image.open(io.BytesIO(base64.b64decode(content)))
 
 
-def test_the_first_photograph_is_the_source_and_the_second_the_target(studio, key, uploaded):
+def test_the_first_image_is_the_source_and_the_second_the_target(studio, key, uploaded):
     state = studio.act(key, {"do": "state"})
-    first, second = state["photographs"]
+    first, second = state["images"]
     assert (state["source"], state["targets"]) == (first["id"], (second["id"], ""))
     assert (first["name"], first["width"], first["height"]) == ("0.png", 120, 90)
     later = studio.upload(key, uploaded(2), "2.png")
@@ -42,7 +42,7 @@ def test_the_first_photograph_is_the_source_and_the_second_the_target(studio, ke
 
 def test_an_upload_goes_where_it_was_dropped(studio, key, uploaded):
     state = studio.upload(key, uploaded(5), "5.png", 2)
-    assert state["targets"][1] == state["photographs"][-1]["id"]
+    assert state["targets"][1] == state["images"][-1]["id"]
     assert [len(point["answers"]) for point in state["points"]] == [2]
 
 
@@ -60,7 +60,7 @@ def test_a_click_is_answered_as_transfer_does(studio, key, uploaded, tiny_encode
     assert state["heat"][1] == ""
 
 
-def test_a_photograph_is_encoded_once(studio, key, monkeypatch, tiny_encoder):
+def test_an_image_is_encoded_once(studio, key, monkeypatch, tiny_encoder):
     encoded = []
     kind = type(tiny_encoder)
     original = kind._encode_staged
@@ -117,15 +117,15 @@ def test_points_that_are_not_visible_do_not_swap(studio, key):
 
 def test_two_sessions_do_not_see_each_other(studio, key, uploaded):
     other = studio.open()["key"]
-    mine = studio.act(key, {"do": "state"})["photographs"][0]["id"]
-    assert studio.act(other, {"do": "state"})["photographs"] == []
+    mine = studio.act(key, {"do": "state"})["images"][0]["id"]
+    assert studio.act(other, {"do": "state"})["images"] == []
     for request in (
         lambda: studio.jpeg(other, mine),
-        lambda: studio.act(other, {"do": "place", "slot": 0, "photograph": mine}),
-        lambda: studio.act(other, {"do": "remove", "photograph": mine}),
-        lambda: studio.parts(other, {"photograph": mine, "strokes": []}),
+        lambda: studio.act(other, {"do": "place", "slot": 0, "image": mine}),
+        lambda: studio.act(other, {"do": "remove", "image": mine}),
+        lambda: studio.parts(other, {"image": mine, "strokes": []}),
     ):
-        with pytest.raises(InputError, match="this page has no photograph"):
+        with pytest.raises(InputError, match="this page has no image"):
             request()
     studio.close(key)
     with pytest.raises(InputError, match="this page was closed"):
@@ -145,27 +145,27 @@ def test_the_models_are_compared_on_the_same_points(studio, key, uploaded):
         studio.compare(key, {"models": ["nobody"]})
 
 
-def test_components_and_parts_cover_every_photograph(studio, key, tiny_encoder):
-    photographs = [entry["id"] for entry in studio.act(key, {"do": "state"})["photographs"]]
+def test_components_and_parts_cover_every_image(studio, key, tiny_encoder):
+    identities = [entry["id"] for entry in studio.act(key, {"do": "state"})["images"]]
     pictures = studio.components(key, {"model": "tiny"})["pictures"]
-    assert list(pictures) == photographs
-    assert decoded(pictures[photographs[0]]).size == (4, 4), "one pixel for each patch"
+    assert list(pictures) == identities
+    assert decoded(pictures[identities[0]]).size == (4, 4), "one pixel for each patch"
     stroke = {"part": 1, "radius": 9, "points": [[30, 40], [50, 40]]}
-    pictures = studio.parts(key, {"photograph": photographs[0], "strokes": [stroke]})["pictures"]
-    assert list(pictures) == photographs
-    assert decoded(pictures[photographs[0]]).getpixel((40, 40)) == (0xE6, 0x9F, 0x00, 255)
+    pictures = studio.parts(key, {"image": identities[0], "strokes": [stroke]})["pictures"]
+    assert list(pictures) == identities
+    assert decoded(pictures[identities[0]]).getpixel((40, 40)) == (0xE6, 0x9F, 0x00, 255)
 
 
-@pytest.mark.skipif(find_spec("gradio") is None, reason="needs the photographs of gradio (pip install gradio)")
-def test_examples_bring_photographs_and_points(studio):
+@pytest.mark.skipif(find_spec("gradio") is None, reason="needs the images of gradio (pip install gradio)")
+def test_examples_bring_images_and_points(studio):
     key = studio.open()["key"]
     for name, (files, points) in EXAMPLES.items():
         if len(points) <= studio.settings.points:
             state = studio.act(key, {"do": "example", "name": name})
-            names = {entry["id"]: entry["name"] for entry in state["photographs"]}
+            names = {entry["id"]: entry["name"] for entry in state["images"]}
             assert names[state["source"]] == f"{files[0]}.jpg"
             assert [point["name"] for point in state["points"]] == list(points)
-    assert len(state["photographs"]) == 4, "photographs that several examples use are kept once"
+    assert len(state["images"]) == 4, "images that several examples use are kept once"
 
 
 HOSTILE = [
@@ -176,9 +176,9 @@ HOSTILE = [
     {"do": "add", "x": float("nan"), "y": 1},
     {"do": "move", "number": 99, "x": 1, "y": 1},
     {"do": "rename", "number": 1, "name": {"a": 1}},
-    {"do": "place", "slot": 7, "photograph": ""},
-    {"do": "place", "slot": 0, "photograph": "../../etc/passwd"},
-    {"do": "place", "slot": 0, "photograph": None},
+    {"do": "place", "slot": 7, "image": ""},
+    {"do": "place", "slot": 0, "image": "../../etc/passwd"},
+    {"do": "place", "slot": 0, "image": None},
     {"do": "twins", "on": "yes"},
     {"do": "example", "name": "../x"},
     {"do": "remove"},
@@ -212,7 +212,7 @@ def test_nonsense_is_one_line_and_changes_nothing(studio, key, values):
 def test_strokes_that_are_none_are_refused(studio, key, strokes):
     source = studio.act(key, {"do": "state"})["source"]
     with pytest.raises(GecoError):
-        studio.parts(key, {"photograph": source, "strokes": strokes})
+        studio.parts(key, {"image": source, "strokes": strokes})
 
 
 def test_too_many_who_wait_are_turned_away_at_once(studio, key, monkeypatch):

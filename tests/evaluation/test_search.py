@@ -62,26 +62,26 @@ def test_brute_force_is_what_transfer_says_of_every_image(views, gallery):
     index = index_of(views, painted.Painter())
     questions = evaluation.draw_questions(gallery, PROTOCOL)[:5]
     for question, best in zip(questions, evaluation.brute_force(index, questions, PROTOCOL), strict=True):
-        source = index.features[str(question.photo)]
+        source = index.features[str(question.image)]
         scores = {
             name: float(matching.transfer(source, index.features[name], torch.tensor([question.xy])).score[0])
             for name in index.features.names
-            if name != str(question.photo)
+            if name != str(question.image)
         }
         assert best.tolist() == pytest.approx(sorted(scores.values(), reverse=True)[:4], abs=1e-5)
 
 
-def test_questions_are_keypoints_of_held_out_photographs(views, gallery):
+def test_questions_are_keypoints_of_held_out_images(views, gallery):
     questions = evaluation.draw_questions(gallery, PROTOCOL)
     assert questions == evaluation.draw_questions(gallery, PROTOCOL)
     assert questions != evaluation.draw_questions(gallery, dataclasses.replace(PROTOCOL, seed=1))
     held_out = {view.image: view for view in views[11:]}
-    assert {question.photo for question in questions} == set(held_out)  # every photograph before any asks twice
+    assert {question.image for question in questions} == set(held_out)  # every image before any asks twice
     for question in questions:
-        points = held_out[question.photo].points
+        points = held_out[question.image].points
         assert bool(points.visible[question.row])
         assert list(question.xy) == points.xy[question.row].tolist()
-        shown = [view for view in views if bool(view.points.visible[question.row]) and view.image != question.photo]
+        shown = [view for view in views if bool(view.points.visible[question.row]) and view.image != question.image]
         assert question.relevant == len(shown)
 
 
@@ -105,7 +105,7 @@ def test_unnamed_keypoints_of_two_categories_are_not_the_same(views):
     assert len(groups) == 2
 
 
-def test_copies_of_a_photograph_are_one_and_join_their_categories(views, tmp_path):
+def test_copies_of_an_image_are_one_and_join_their_categories(views, tmp_path):
     copy = tmp_path / "copy.png"
     copy.write_bytes(views[1].image.read_bytes())
     some = (*views[:4], dataclasses.replace(views[1], image=copy, name="copy"), views[5])
@@ -120,12 +120,12 @@ def test_copies_of_a_photograph_are_one_and_join_their_categories(views, tmp_pat
 
 def test_what_cannot_be_evaluated_is_one_line(views, gallery):
     index = index_of(views[:5], painted.Painter())
-    with pytest.raises(InputError, match=r"the features have no image .*; extract all photographs"):
+    with pytest.raises(InputError, match=r"the features have no image .*; extract all images"):
         evaluation.run(index, gallery, PROTOCOL)
     alone = dataclasses.replace(gallery, held_out=frozenset())
-    with pytest.raises(InputError, match="no held-out photograph shows a keypoint"):
+    with pytest.raises(InputError, match="no held-out image shows a keypoint"):
         evaluation.draw_questions(alone, PROTOCOL)
     view = View(torch.zeros(3, 8, 8), (8, 8), Keypoints(torch.zeros(1, 2), torch.ones(1).bool()), name="pixels")
     pairs = data.Pairs((view, view), [(0, 1)], ["a"], [data.unnamed(1)])
-    with pytest.raises(InputError, match="pixels: search is evaluated on files of whole photographs"):
+    with pytest.raises(InputError, match="pixels: search is evaluated on files of whole images"):
         evaluation.gather([("p", pairs, True)])

@@ -17,9 +17,9 @@ pytest.importorskip("onnxruntime", reason="needs the extra export")
 
 
 @pytest.fixture(scope="session")
-def photographs(tmp_path_factory):
-    """Three photograph-like JPEGs of different shapes."""
-    folder, paths = tmp_path_factory.mktemp("photographs"), []
+def image_files(tmp_path_factory):
+    """Three JPEGs of smooth random colours, of different shapes."""
+    folder, paths = tmp_path_factory.mktemp("images"), []
     for seed, size in enumerate(((120, 90), (90, 130), (100, 100))):
         noise = torch.randint(0, 256, (6, 8, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(seed))
         paths.append(folder / f"{seed}.jpg")
@@ -54,10 +54,10 @@ def model(registered):
 
 
 @pytest.fixture(scope="session")
-def onnx_file(registered, photographs, tmp_path_factory):
+def onnx_file(registered, image_files, tmp_path_factory):
     """The model with registers as a dynamic ONNX file, written by the command."""
     path = tmp_path_factory.mktemp("exported") / "tiny.onnx"
-    given = [word for photograph in photographs for word in ("--images", str(photograph))]
+    given = [word for path in image_files for word in ("--images", str(path))]
     line = ["export", "-m", str(registered), "--size", "56", "-o", str(path), *given]
     done = CliRunner().invoke(build(), line, catch_exceptions=False)
     assert done.exit_code == 0, done.output
@@ -67,12 +67,12 @@ def onnx_file(registered, photographs, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def quantised(photographs, tmp_path_factory):
+def quantised(image_files, tmp_path_factory):
     """(model, outcome) of a plain DINOv2 in eight bits for one size, by OpenVINO."""
     pytest.importorskip("nncf", reason="needs the extra openvino")
     torch.manual_seed(0)
     network = geco.load(tiny_vit(tmp_path_factory.mktemp("models") / "vit"), size=56, device="cpu")
-    pictures = [images.read(path) for path in photographs]
+    pictures = [images.read(path) for path in image_files]
     settings = ExportSettings(dynamic=False, precision="int8")
     path = tmp_path_factory.mktemp("exported") / "tiny.xml"
     return network, export.write(network, path, pictures, settings, quality=lambda encoder: {"PCK": 50.0})

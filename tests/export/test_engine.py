@@ -17,23 +17,23 @@ from geco.errors import InputError, MissingFileError
 
 
 @pytest.mark.parametrize("engine", ["onnx", "openvino"])
-def test_both_engines_give_torch_s_features_at_every_size(model, onnx_file, photographs, engine):
+def test_both_engines_give_torch_s_features_at_every_size(model, onnx_file, image_files, engine):
     pytest.importorskip(engine if engine == "openvino" else "onnxruntime")
     encoder = geco.load(onnx_file, engine=engine)
     assert isinstance(encoder, geco.Encoder)
     assert (encoder.dim, encoder.stride, encoder.threshold) == (model.dim, model.stride, model.threshold)
-    pictures = [images.read(path) for path in photographs]
+    pictures = [images.read(path) for path in image_files]
     for size in ((56, 56), (98, 98), (14, 140), (154, 42)):
         pixels = torch.stack([model.prepare(picture, size)["pixels"] for picture in pictures])
         with torch.inference_mode():
             expected = model(pixels=pixels)
         assert_close(encoder(pixels=pixels), expected, atol=2e-5, rtol=1e-4)
-    for ours, theirs in zip(encoder.extract_batch(photographs), model.extract_batch(photographs), strict=True):
+    for ours, theirs in zip(encoder.extract_batch(image_files), model.extract_batch(image_files), strict=True):
         assert ours.size == theirs.size
         assert_close(ours.values, theirs.values, atol=2e-5, rtol=1e-4)
 
 
-def test_a_program_without_geco_needs_only_the_file(model, onnx_file, photographs):
+def test_a_program_without_geco_needs_only_the_file(model, onnx_file, image_files):
     """What docs/export.md says: resize, scale, normalise by the metadata; here by Pillow, NumPy and ONNX Runtime."""
     import onnxruntime
 
@@ -41,7 +41,7 @@ def test_a_program_without_geco_needs_only_the_file(model, onnx_file, photograph
     facts = session.get_modelmeta().custom_metadata_map
     side, mean, std = (json.loads(facts[f"geco.{name}"]) for name in ("size", "mean", "std"))
     # A square image of the model's own size: Pillow's resizing rounds to 8 bits, torch's does not.
-    picture = Image.open(photographs[0]).convert("RGB").resize((side, side), Image.Resampling.BILINEAR)
+    picture = Image.open(image_files[0]).convert("RGB").resize((side, side), Image.Resampling.BILINEAR)
     pixels = (np.asarray(picture, np.float32) / 255 - np.float32(mean)) / np.float32(std)
     features = session.run(["features"], {"pixels": pixels.transpose(2, 0, 1)[None].astype(np.float32)})[0][0]
     assert features.shape == (json.loads(facts["geco.channels"]), 4, 4)
@@ -52,19 +52,19 @@ def test_a_program_without_geco_needs_only_the_file(model, onnx_file, photograph
     assert float(facts["geco.threshold"]) == model.threshold
 
 
-def test_points_go_where_they_go_in_torch(model, onnx_file, photographs):
+def test_points_go_where_they_go_in_torch(model, onnx_file, image_files):
     points = [(30, 40), (70, 20), (110, 80)]
-    ours, theirs = (geco.transfer(*photographs[:2], points, model=which) for which in (str(onnx_file), model))
+    ours, theirs = (geco.transfer(*image_files[:2], points, model=which) for which in (str(onnx_file), model))
     assert_close(ours.target, theirs.target)
     assert_close(ours.score, theirs.score, atol=1e-5, rtol=1e-5)
-    assert len(geco.match(*photographs[:2], model=onnx_file)) == len(geco.match(*photographs[:2], model=model))
+    assert len(geco.match(*image_files[:2], model=onnx_file)) == len(geco.match(*image_files[:2], model=model))
 
 
-def test_eight_bits_are_near_and_of_one_size(quantised, photographs):
+def test_eight_bits_are_near_and_of_one_size(quantised, image_files):
     network, outcome = quantised
     encoder = geco.load(outcome.path)
     assert encoder.metadata.precision == "int8"
-    ours, theirs = encoder.extract(photographs[0]), network.extract(photographs[0])
+    ours, theirs = encoder.extract(image_files[0]), network.extract(image_files[0])
     assert float(torch.cosine_similarity(ours.values, theirs.values, dim=0).min()) > 0.9
     assert not torch.allclose(ours.values, theirs.values, atol=1e-4)  # it is quantised
     assert any(dtype == torch.int8 for _, dtype in encoder.network.weights)
@@ -132,7 +132,7 @@ def test_training_says_what_it_is_given(onnx_file):
 # --- commands ---------------------------------------------------------------------------------------------------------
 
 
-def test_commands_run_on_an_exported_model(model, onnx_file, photographs, tmp_path, monkeypatch):
+def test_commands_run_on_an_exported_model(model, onnx_file, image_files, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_spair(tmp_path / "squares", train=2, val=2)
 
@@ -141,9 +141,9 @@ def test_commands_run_on_an_exported_model(model, onnx_file, photographs, tmp_pa
         assert done.exit_code == 0, done.output
         return done
 
-    transferred = json.loads(invoke("transfer", *photographs[:2], "-p", "30,40", "--json").stdout)
+    transferred = json.loads(invoke("transfer", *image_files[:2], "-p", "30,40", "--json").stdout)
     assert transferred["model"] == "tiny.onnx" if "model" in transferred else transferred
-    invoke("features", photographs[0], "-o", "f.safetensors")
+    invoke("features", image_files[0], "-o", "f.safetensors")
     ran = invoke("evaluate", "keypoints", "spair", "squares", "--split", "val", "--limit", "2", "--json")
     ours = json.loads(ran.stdout)["values"]
     assert ours

@@ -123,7 +123,7 @@ def test_a_graph_that_does_not_fit_its_facts_is_refused(spoilt, onnx_file, tmp_p
     assert "promises (1, 25, 4, 4)" in refused(lambda: encoder.extract(torch.zeros(3, 20, 20)), "promise.onnx")
 
 
-def test_half_the_bits_take_half_the_file_and_stay_near(onnx_file, photographs, tmp_path):
+def test_half_the_bits_take_half_the_file_and_stay_near(onnx_file, image_files, tmp_path):
     import onnx
     import torch
 
@@ -139,6 +139,6 @@ def test_half_the_bits_take_half_the_file_and_stay_near(onnx_file, photographs, 
     assert saved == pytest.approx(large / 2, rel=0.05)
     encoder: Exported = geco.load(path)
     assert torch.float16 in {dtype for _, dtype in encoder.network.weights}
-    ours, theirs = encoder.extract(photographs[0]).values, geco.load(onnx_file).extract(photographs[0]).values
+    ours, theirs = encoder.extract(image_files[0]).values, geco.load(onnx_file).extract(image_files[0]).values
     assert 0 < float((ours - theirs).abs().max()) < 0.01
     assert float(torch.cosine_similarity(ours, theirs, dim=0).min()) > 0.9999

@@ -14,8 +14,8 @@ def changed(model, change):
     return lambda pixels: change(model(pixels=pixels))
 
 
-def test_the_largest_difference_and_the_smallest_cosine_are_found(model, photographs):
-    pictures = [images.read(path) for path in photographs]
+def test_the_largest_difference_and_the_smallest_cosine_are_found(model, image_files):
+    pictures = [images.read(path) for path in image_files]
     same = parity.compare(model, changed(model, lambda values: values), pictures, dynamic=True)
     assert (same.difference, same.maps) == (0.0, 3 + 2 * 2)
     assert same.cosine == pytest.approx(1.0)
@@ -45,7 +45,7 @@ def test_the_largest_difference_and_the_smallest_cosine_are_found(model, photogr
         ("float32", float("inf"), -1.0, False),
         ("float16", 0.1, LEAST_COSINE, True),
         ("float16", 0.1, LEAST_COSINE - 1e-4, False),
-        ("int8", 3.0, 0.9, True),  # judged by what it finds
+        ("int8", 3.0, 0.9, True),  # evaluated by what it finds
     ],
 )
 def test_bounds_are_those_of_the_precision(precision, difference, cosine, accepted):

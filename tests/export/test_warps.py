@@ -1,4 +1,4 @@
-"""Warped photographs: their points are where they are said to be."""
+"""Warped images: their points are where they are said to be."""
 
 import pytest
 import torch
@@ -35,11 +35,11 @@ def test_without_a_warp_every_point_stays():
     (pair,) = warped_pairs([gradient()], still)
     assert torch.allclose(pair.points, pair.places, atol=1e-3)
     assert len(pair.points) == still.points**2
-    assert len(warped_pairs([gradient(40, 50)] * 9, WarpSettings(photographs=2, warps=3, points=2))) == 2 * 3
+    assert len(warped_pairs([gradient(40, 50)] * 9, WarpSettings(images=2, warps=3, points=2))) == 2 * 3
 
 
 class Still:
-    """An encoder that takes every photograph for the same: a descriptor is where it is, so no point seems to move."""
+    """An encoder that takes every image for the same: a descriptor is where it is, so no point seems to move."""
 
     name, threshold, dim, stride, device = "still", 0.0, 20 * 24, 16, torch.device("cpu")
 

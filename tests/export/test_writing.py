@@ -15,8 +15,8 @@ from geco.export.settings import ExportSettings
 
 
 @pytest.fixture
-def pictures(photographs):
-    return [images.read(path) for path in photographs]
+def pictures(image_files):
+    return [images.read(path) for path in image_files]
 
 
 @pytest.fixture
@@ -99,21 +99,21 @@ def test_metadata_survives_its_texts_and_names_no_folder(model):
         (("-o", "a.onnx", "--split", "test"), "give --check name=ROOT"),
     ],
 )
-def test_mistakes_on_the_command_line_are_one_line(registered, photographs, tmp_path, monkeypatch, capfd, words, says):
+def test_mistakes_on_the_command_line_are_one_line(registered, image_files, tmp_path, monkeypatch, capfd, words, says):
     from geco.cli import run
 
     monkeypatch.chdir(tmp_path)
-    given = () if "--images" in words else ("--images", str(photographs[0]))
+    given = () if "--images" in words else ("--images", str(image_files[0]))
     assert run(["export", "-m", str(registered), *words, *given]) in (1, 2)
     assert says in " ".join(capfd.readouterr().err.split())
     assert not list(tmp_path.iterdir())
 
 
-def test_a_dataset_measures_what_was_lost(copying, registered, photographs, tmp_path):
+def test_a_dataset_measures_what_was_lost(copying, registered, image_files, tmp_path):
     from training_data import write_spair
 
     write_spair(tmp_path / "squares", train=2, val=2)
-    line = ["export", "-m", registered, "--size", "56", "-o", tmp_path / "a.onnx", "--images", photographs[0], "--int8"]
+    line = ["export", "-m", registered, "--size", "56", "-o", tmp_path / "a.onnx", "--images", image_files[0], "--int8"]
     checked = [*line, "--check", f"spair={tmp_path / 'squares'}", "--limit", "2", "--json"]
     done = CliRunner().invoke(build(), [str(word) for word in checked], catch_exceptions=False)
     assert done.exit_code == 0, done.output

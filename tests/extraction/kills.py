@@ -1,4 +1,4 @@
-"""Extracts a folder again and again in processes that are killed, until one comes through: kills.py PHOTOS OUT SEED.
+"""Extracts a folder again and again in processes that are killed, until one comes through: kills.py IMAGES OUT SEED.
 
 Processes are forked, so that each is at work at once. Those of the first kind die by their own hand at the n-th step
 that touches the disk (n = 1, 2, …: every such moment is met); those of the second kind are killed from outside after
@@ -25,9 +25,9 @@ SETTINGS = ExtractSettings(per_shard=4, batch_size=2, pca=2)
 STEPS = ("fsync", "rename", "replace", "unlink", "mkdir", "truncate", "open")
 
 
-def extract(photos, out, wait=lambda: None):
+def extract(image_folder, out, wait=lambda: None):
     encoder = Averager(wait)
-    with extraction.begin(Path(out), lambda: extraction.find([photos]), encoder, SETTINGS) as job:
+    with extraction.begin(Path(out), lambda: extraction.find([image_folder]), encoder, SETTINGS) as job:
         return bulk.run(job, encoder)
 
 
@@ -49,9 +49,9 @@ def dying(after):
         setattr(os, name, counted(getattr(os, name)))
 
 
-def extract_dying(photos, out, after):
+def extract_dying(image_folder, out, after):
     dying(after)
-    extract(photos, out)
+    extract(image_folder, out)
 
 
 def child(work):
@@ -76,16 +76,16 @@ def ended(pid):
     return False
 
 
-def main(photos, out, seed):
+def main(image_folder, out, seed):
     torch.set_num_threads(1)
     by_itself = from_outside = 0
     after = 1
-    while ended(child(partial(extract_dying, photos, f"{out}/steps", after))):
+    while ended(child(partial(extract_dying, image_folder, f"{out}/steps", after))):
         by_itself += 1
         after += 1  # each resumes what the one before left, and so comes a step further
     randomly = random.Random(seed)
     while True:
-        pid = child(lambda: extract(photos, f"{out}/random", wait=lambda: time.sleep(0.01)))
+        pid = child(lambda: extract(image_folder, f"{out}/random", wait=lambda: time.sleep(0.01)))
         if from_outside < 24:
             time.sleep(randomly.uniform(0, 0.1))
             os.kill(pid, signal.SIGKILL)

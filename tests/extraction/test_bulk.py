@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from collected import Averager, archive, contents, encoded, photographs, picture
+from collected import Averager, archive, contents, encoded, picture, write_images
 from hostile.verdicts import refused
 
 from geco import extraction, images
@@ -33,11 +33,11 @@ def extract(places, out, *, encoder=None, masks=None, find=extraction.find, **op
 
 
 def test_a_folder_of_images_becomes_maps_by_name(tmp_path):
-    photos = photographs(tmp_path / "photos", 10)
-    summary = extract([photos], tmp_path / "features")
+    image_folder = write_images(tmp_path / "photos", 10)
+    summary = extract([image_folder], tmp_path / "features")
     features = extraction.open(tmp_path / "features", verify=True)
     assert (summary.images, summary.failed, len(features)) == (10, 0, 10)
-    for path in sorted(photos.iterdir()):
+    for path in sorted(image_folder.iterdir()):
         name = path.as_posix()
         (expected,) = Averager().extract_stream([path])
         assert features.path(name) == path
@@ -48,15 +48,15 @@ def test_a_folder_of_images_becomes_maps_by_name(tmp_path):
 
 def test_killed_at_any_moment_it_ends_with_the_same_bytes(tmp_path):
     """At steps on the disk that come one after the other, and at more than 20 random moments."""
-    photos = photographs(tmp_path / "photos", 18, bad=(3, 8))
-    command = [sys.executable, HERE / "kills.py", photos, tmp_path, "0"]
+    image_folder = write_images(tmp_path / "photos", 18, bad=(3, 8))
+    command = [sys.executable, HERE / "kills.py", image_folder, tmp_path, "0"]
     path = os.pathsep.join([str(HERE.parent), *sys.path])
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
     assert done.returncode == 0, done.stderr
     killed = json.loads(done.stdout)
     assert killed["by itself"] >= 12, killed
     assert killed["from outside"] >= 20, killed
-    extract([photos], tmp_path / "whole", pca=2)
+    extract([image_folder], tmp_path / "whole", pca=2)
     whole = contents(tmp_path / "whole")
     assert len(extraction.open(tmp_path / "whole")) == 16
     assert contents(tmp_path / "steps") == whole
@@ -65,22 +65,22 @@ def test_killed_at_any_moment_it_ends_with_the_same_bytes(tmp_path):
 
 @pytest.mark.parametrize(("shard", "batches"), [(1, [2, 2]), (2, [2])])
 def test_finished_work_is_not_done_again(tmp_path, shard, batches):
-    photos = photographs(tmp_path / "photos", 10)
-    extract([photos], tmp_path / "features")
+    image_folder = write_images(tmp_path / "photos", 10)
+    extract([image_folder], tmp_path / "features")
     before = contents(tmp_path / "features")
     (tmp_path / "features" / "shards" / f"{shard:06d}.safetensors").unlink()
     encoder = Averager()
-    extract([photos], tmp_path / "features", encoder=encoder)
+    extract([image_folder], tmp_path / "features", encoder=encoder)
     assert encoder.batches == batches, "the images of one shard"
     assert contents(tmp_path / "features") == before
-    extract([photos], tmp_path / "features", encoder=encoder)
+    extract([image_folder], tmp_path / "features", encoder=encoder)
     assert encoder.batches == batches
 
 
 def test_unreadable_images_are_listed_and_never_stop_the_run(tmp_path):
     bad = (0, 1, 6, 7, 9)
-    photos = photographs(tmp_path / "photos", 12, bad=bad)
-    (photos / "012.png").symlink_to(tmp_path / "nowhere")
+    image_folder = write_images(tmp_path / "photos", 12, bad=bad)
+    (image_folder / "012.png").symlink_to(tmp_path / "nowhere")
     listed = tmp_path / "list.txt"
     listed.write_text("\n".join(f"photos/{number:03d}.png" for number in range(13)))
     encoder = Averager()
@@ -97,9 +97,9 @@ def test_unreadable_images_are_listed_and_never_stop_the_run(tmp_path):
 
 def test_bad_images_do_not_change_the_batches_of_the_good(tmp_path):
     """Batches are of readable images, so features do not depend on where a damaged one stood."""
-    photos = photographs(tmp_path / "photos", 9, bad=(1, 4))
+    image_folder = write_images(tmp_path / "photos", 9, bad=(1, 4))
     encoder = Averager()
-    results = list(encode(encoder, list(extraction.find([photos])), batch_size=3))
+    results = list(encode(encoder, list(extraction.find([image_folder])), batch_size=3))
     assert encoder.batches == [3, 3, 1]
     names = [Path(one.source.name).stem for one in results if not isinstance(one, Failure)]
     assert names == ["000", "002", "003", "005", "006", "007", "008"]
@@ -108,17 +108,17 @@ def test_bad_images_do_not_change_the_batches_of_the_good(tmp_path):
 
 def ways(tmp_path):
     """The same four images, in every way they can be given."""
-    photos = photographs(tmp_path / "photos", 4)
+    image_folder = write_images(tmp_path / "photos", 4)
     names = [f"{number:03d}.png" for number in range(4)]
-    (photos / "list.txt").write_text("\n".join(names) + "\n\n")
-    (photos / "table.csv").write_text("id,path\n" + "".join(f"{i},{name}\n" for i, name in enumerate(names)))
+    (image_folder / "list.txt").write_text("\n".join(names) + "\n\n")
+    (image_folder / "table.csv").write_text("id,path\n" + "".join(f"{i},{name}\n" for i, name in enumerate(names)))
     (tmp_path / "named.csv").write_text("file\n" + "".join(f"photos/{name}\n" for name in names))
     archive(tmp_path / "samples.tar", range(4))
-    yield "folder", [photos]
-    yield "files", [photos / name for name in names]
-    yield "pattern", [f"{photos}/0*.png"]
-    yield "list", [photos / "list.txt"]
-    yield "table", [photos / "table.csv"]
+    yield "folder", [image_folder]
+    yield "files", [image_folder / name for name in names]
+    yield "pattern", [f"{image_folder}/0*.png"]
+    yield "list", [image_folder / "list.txt"]
+    yield "table", [image_folder / "table.csv"]
     yield "one column", [tmp_path / "named.csv"]
     yield "archive", [tmp_path / "samples.tar"]
     try:
@@ -126,8 +126,8 @@ def ways(tmp_path):
         from pyarrow import parquet
     except ImportError:
         return
-    parquet.write_table(pyarrow.table({"path": names, "id": range(4)}), photos / "table.parquet")
-    yield "parquet", [photos / "table.parquet"]
+    parquet.write_table(pyarrow.table({"path": names, "id": range(4)}), image_folder / "table.parquet")
+    yield "parquet", [image_folder / "table.parquet"]
 
 
 def test_images_are_the_same_however_they_are_given(tmp_path):
@@ -142,7 +142,7 @@ def test_images_are_the_same_however_they_are_given(tmp_path):
 
 
 def test_an_archive_is_extracted_without_unpacking(tmp_path):
-    photographs(tmp_path / "photos", 6)
+    write_images(tmp_path / "photos", 6)
     archive(tmp_path / "samples.tar", range(6))
     extract([tmp_path / "samples.tar"], tmp_path / "from archive")
     extract([tmp_path / "photos"], tmp_path / "from files")
@@ -156,14 +156,14 @@ def test_an_archive_is_extracted_without_unpacking(tmp_path):
 def test_masks_decide_the_foreground(tmp_path):
     from PIL import Image
 
-    photos = photographs(tmp_path / "photos", 4)
+    image_folder = write_images(tmp_path / "photos", 4)
     masks = tmp_path / "masks"
     masks.mkdir()
     for number in range(3):
         mask = torch.zeros(24 + 8 * (number % 2), 24, dtype=torch.uint8)
         mask[:5, -5:] = 255  # the uppermost cell on the right
         Image.fromarray(mask.numpy()).save(masks / f"{number:03d}.png")
-    summary = extract([photos], tmp_path / "features", what="foreground", masks=masks)
+    summary = extract([image_folder], tmp_path / "features", what="foreground", masks=masks)
     assert (summary.images, summary.failed) == (3, 1), "the fourth has no mask"
     features = extraction.open(tmp_path / "features")
     assert features.manifest.foreground == "masks"
@@ -172,9 +172,9 @@ def test_masks_decide_the_foreground(tmp_path):
 
 
 def test_what_the_benchmarks_encode_is_found_in_a_folder_of_features(tmp_path):
-    photos = photographs(tmp_path / "photos", 4)
-    extract([photos], tmp_path / "features")
-    views = [View(path, images.size_of(path), name=path.name) for path in sorted(photos.iterdir())]
+    image_folder = write_images(tmp_path / "photos", 4)
+    extract([image_folder], tmp_path / "features")
+    views = [View(path, images.size_of(path), name=path.name) for path in sorted(image_folder.iterdir())]
     encoder = Averager()
     with FeatureStore(encoder, memory=0, folder=tmp_path / "features") as store:
         features = [store.get(view) for view in views]
@@ -187,17 +187,17 @@ def test_what_the_benchmarks_encode_is_found_in_a_folder_of_features(tmp_path):
     other = Averager()
     other.fingerprint = lambda: "other"
     refused(lambda: FeatureStore(other, memory=0, folder=tmp_path / "features"), "averager", "other", "another cache")
-    extract([photos], tmp_path / "less", pca=2)
+    extract([image_folder], tmp_path / "less", pca=2)
     refused(lambda: FeatureStore(encoder, memory=0, folder=tmp_path / "less"), "--pca 2", "whole maps")
 
 
 def test_a_disk_without_room_is_found_before_the_first_image(tmp_path, monkeypatch):
-    photos = photographs(tmp_path / "photos", 4)
+    image_folder = write_images(tmp_path / "photos", 4)
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1000))
-    refused(lambda: extract([photos], tmp_path / "features"), "4 images need", "are free", "--pca 64")
+    refused(lambda: extract([image_folder], tmp_path / "features"), "4 images need", "are free", "--pca 64")
     monkeypatch.undo()
-    assert extract([photos], tmp_path / "features").images == 4
+    assert extract([image_folder], tmp_path / "features").images == 4
 
 
 @pytest.mark.parametrize("room", [0, 300])
@@ -206,7 +206,7 @@ def test_a_disk_that_fills_up_keeps_what_was_finished(tmp_path, monkeypatch, roo
 
     from geco.extraction import shards
 
-    photos = photographs(tmp_path / "photos", 8)
+    image_folder = write_images(tmp_path / "photos", 8)
     save, written = shards.save_file, []
 
     def failing(tensors, path, metadata):
@@ -217,11 +217,11 @@ def test_a_disk_that_fills_up_keeps_what_was_finished(tmp_path, monkeypatch, roo
         save(tensors, path, metadata)
 
     monkeypatch.setattr(shards, "save_file", failing)
-    refused(lambda: extract([photos], tmp_path / "features"), "000001", "could not be written", "No space left")
+    refused(lambda: extract([image_folder], tmp_path / "features"), "000001", "could not be written", "No space left")
     monkeypatch.undo()
     assert len(extraction.open(tmp_path / "features", partial=True)) == 4
     encoder = Averager()
-    assert extract([photos], tmp_path / "features", encoder=encoder).images == 8
+    assert extract([image_folder], tmp_path / "features", encoder=encoder).images == 8
     assert encoder.batches == [2, 2]
 
 

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from collected import contents, photographs
+from collected import contents, write_images
 
 HERE = Path(__file__).parent
 # In a process of its own: Ray starts threads and servers, and warns of this and that.
@@ -37,9 +37,9 @@ class Dying(Averager):
                 return
             os.kill(os.getpid(), signal.SIGKILL)
 
-photos, out = sys.argv[1:]
+image_folder, out = sys.argv[1:]
 settings = ExtractSettings(per_shard=4, batch_size=2)
-find = lambda: extraction.find([photos])
+find = lambda: extraction.find([image_folder])
 with extraction.begin(Path(out, "one"), find, Averager(), settings) as job:
     bulk.run(job, Averager())
 with extraction.begin(Path(out, "ray"), find, Averager(), settings) as job:
@@ -51,12 +51,12 @@ print(json.dumps({"images": summary.images, "failed": summary.failed, "tasks": l
 
 @pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray: pip install 'geco-features[ray]'")
 def test_two_workers_one_of_them_killed_write_the_bytes_of_one_process(tmp_path):
-    photos = photographs(tmp_path / "photos", 22, bad=(5,))
+    image_folder = write_images(tmp_path / "photos", 22, bad=(5,))
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     path = os.pathsep.join([str(HERE.parent), *sys.path])
     done = subprocess.run(
-        [sys.executable, script, photos, tmp_path],
+        [sys.executable, script, image_folder, tmp_path],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": path, "RAY_worker_niceness": "0"},

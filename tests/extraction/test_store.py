@@ -44,7 +44,7 @@ def test_a_changed_file_is_not_taken_from_the_cache(tmp_path):
     assert encoded(view, cache) == 1
 
 
-def test_datasets_that_share_a_photograph_share_its_map(tmp_path):
+def test_datasets_that_share_an_image_share_its_map(tmp_path):
     view = painted.views(1, folder=tmp_path)[0]
     copy = tmp_path / "elsewhere" / "copy.png"
     copy.parent.mkdir()

@@ -1,4 +1,4 @@
-"""Hostile command lines: a valid line of every command, with options, values and files that nobody should give.
+"""Hostile command lines: a valid line of every command, with options, values and files that make no sense.
 
 `python tests/hostile/command_lines.py` (make hostile) runs a sample of them as real processes, as a user would.
 """
@@ -120,7 +120,7 @@ class Place:
 
 
 def prepare(root: Path) -> Place:
-    """Write the inputs: photographs, labels, points, a dataset, a tiny model, a report, and damaged files."""
+    """Write the inputs: images, labels, points, a dataset, a tiny model, a report, and damaged files."""
     from hostile.mutations import HTML, LFS
     from PIL import Image
     from training_data import tiny_vit, write_spair
@@ -149,7 +149,7 @@ def prepare(root: Path) -> Place:
 
 
 def write_labels(root: Path) -> None:
-    """Twenty small photographs with an animal of three keypoints on each, as COCO."""
+    """Twenty small images with an animal of three keypoints on each, as COCO."""
     import torch
     from PIL import Image
 

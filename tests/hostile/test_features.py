@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from collected import Averager, archive, contents, photographs
+from collected import Averager, archive, contents, write_images
 from hostile.holding import another_process
 from hostile.verdicts import refused
 
@@ -16,17 +16,17 @@ from geco.extraction import bulk
 from geco.extraction.settings import ExtractSettings
 
 
-def extract(photos, out, *, encoder=None, **options):
+def extract(image_folder, out, *, encoder=None, **options):
     encoder = encoder or Averager()
     settings = ExtractSettings(**{"per_shard": 4, "batch_size": 2, **options})
-    with extraction.begin(Path(out), lambda: extraction.find([photos]), encoder, settings) as job:
+    with extraction.begin(Path(out), lambda: extraction.find([image_folder]), encoder, settings) as job:
         return bulk.run(job, encoder)
 
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory):
     place = tmp_path_factory.mktemp("features")
-    extract(photographs(place / "photos", 10), place / "features")
+    extract(write_images(place / "photos", 10), place / "features")
     return place
 
 
@@ -92,7 +92,7 @@ def test_a_changed_shard_is_found_when_it_is_read(copy):
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 64, b"{}", b"text" * 30])
 def test_a_shard_that_is_something_else(copy, content):
-    """Its size is noted too, as by somebody who means it."""
+    """Its size is noted too, as if on purpose."""
     (copy / "shards" / "000000.safetensors").write_bytes(content)
     index = copy / "index.jsonl"
     lines = [json.loads(line) for line in index.read_text().splitlines()]
@@ -197,18 +197,18 @@ def said(arguments, capfd):
 
 def test_command_lines(good, tmp_path, capfd):
     """Those that are refused before a model is loaded."""
-    photos = str(good / "photos")
+    image_folder = str(good / "photos")
     lines = {
-        "is inside": ["extract", photos, "-o", f"{photos}/features"],
-        "give an --out elsewhere": ["extract", photos, "-o", photos],
-        "where features are written": ["extract", photos, "-o", str(good)],
-        "--masks is for": ["extract", photos, "-o", f"{tmp_path}/x", "--masks", photos],
-        "a folder of masks": ["extract", photos, "-o", f"{tmp_path}/x", "--what", "foreground", "--masks", "no"],
-        "--what": ["extract", photos, "-o", f"{tmp_path}/x", "--what", "half"],
-        "is auto, HOST:PORT": ["extract", photos, "-o", f"{tmp_path}/x", "--ray-address", "the moon"],
-        "no Ray cluster answers": ["extract", photos, "-o", f"{tmp_path}/x", "--ray-address", "127.0.0.1:1"],
-        "--pca": ["extract", photos, "-o", f"{tmp_path}/x", "--pca", "0"],
-        "a file, not a folder": ["extract", photos, "-o", f"{good}/features/index.jsonl"],
+        "is inside": ["extract", image_folder, "-o", f"{image_folder}/features"],
+        "give an --out elsewhere": ["extract", image_folder, "-o", image_folder],
+        "where features are written": ["extract", image_folder, "-o", str(good)],
+        "--masks is for": ["extract", image_folder, "-o", f"{tmp_path}/x", "--masks", image_folder],
+        "a folder of masks": ["extract", image_folder, "-o", f"{tmp_path}/x", "--what", "foreground", "--masks", "no"],
+        "--what": ["extract", image_folder, "-o", f"{tmp_path}/x", "--what", "half"],
+        "is auto, HOST:PORT": ["extract", image_folder, "-o", f"{tmp_path}/x", "--ray-address", "the moon"],
+        "no Ray cluster answers": ["extract", image_folder, "-o", f"{tmp_path}/x", "--ray-address", "127.0.0.1:1"],
+        "--pca": ["extract", image_folder, "-o", f"{tmp_path}/x", "--pca", "0"],
+        "a file, not a folder": ["extract", image_folder, "-o", f"{good}/features/index.jsonl"],
     }
     before = contents(good / "photos")
     for words, line in lines.items():

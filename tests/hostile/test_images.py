@@ -21,7 +21,7 @@ from geco.images import ImageLimits
 read, size_of = unchecked(images.read), unchecked(images.size_of)
 
 
-def photograph(width=24, height=16):
+def noise(width=24, height=16):
     """Smooth colours, different at every corner."""
     y, x = np.mgrid[0:height, 0:width]
     return np.stack([x * 255 / width, y * 255 / height, (x + y) * 127 / (width + height)], -1).astype(np.uint8)
@@ -29,7 +29,7 @@ def photograph(width=24, height=16):
 
 def encoded(kind, image=None, **options):
     content = io.BytesIO()
-    (Image.fromarray(photograph()) if image is None else image).save(content, kind, **options)
+    (Image.fromarray(noise()) if image is None else image).save(content, kind, **options)
     return content.getvalue()
 
 
@@ -47,24 +47,24 @@ def is_image(size=None):
 
 # --- damaged files ----------------------------------------------------------------------------------------------------
 
-GREY = Image.fromarray(photograph()[..., 0])
+GREY = Image.fromarray(noise()[..., 0])
 KINDS = {
     "jpg": encoded("JPEG"),
     "progressive.jpg": encoded("JPEG", progressive=True),
-    "cmyk.jpg": encoded("JPEG", Image.fromarray(photograph()).convert("CMYK")),
+    "cmyk.jpg": encoded("JPEG", Image.fromarray(noise()).convert("CMYK")),
     "png": encoded("PNG"),
-    "palette.png": encoded("PNG", Image.fromarray(photograph()).convert("P"), transparency=0),
-    "deep.png": encoded("PNG", Image.fromarray(photograph()[..., 0].astype(np.uint16) * 257)),
+    "palette.png": encoded("PNG", Image.fromarray(noise()).convert("P"), transparency=0),
+    "deep.png": encoded("PNG", Image.fromarray(noise()[..., 0].astype(np.uint16) * 257)),
     "bilevel.png": encoded("PNG", GREY.convert("1")),
     "webp": encoded("WEBP", lossless=True),
     "tif": encoded("TIFF"),
     "lzw.tif": encoded("TIFF", compression="tiff_lzw"),
     "deflate.tif": encoded("TIFF", compression="tiff_deflate"),
     "bmp": encoded("BMP"),
-    "gif": encoded("GIF", Image.fromarray(photograph()).convert("P")),
+    "gif": encoded("GIF", Image.fromarray(noise()).convert("P")),
     "animated.gif": encoded(
         "GIF",
-        Image.fromarray(photograph()).convert("P"),
+        Image.fromarray(noise()).convert("P"),
         save_all=True,
         append_images=[GREY.convert("P"), GREY.rotate(180).convert("P")],
     ),
@@ -134,7 +134,7 @@ def test_what_is_no_image_is_called_what_it_is(tmp_path, content, word):
 @pytest.mark.parametrize("kind", ["EPS", "DDS", "TGA", "ICO", "PCX", "SGI", "PDF"])
 def test_formats_that_are_not_listed_are_not_tried(tmp_path, kind, monkeypatch):
     path = tmp_path / "photo.png"
-    Image.fromarray(photograph()).save(path, kind)
+    Image.fromarray(noise()).save(path, kind)
     monkeypatch.setattr("subprocess.check_call", lambda *a, **k: pytest.fail("a program was started"))
     monkeypatch.setattr("subprocess.Popen", lambda *a, **k: pytest.fail("a program was started"))
     refused(lambda: read(path), "photo.png")
@@ -143,7 +143,7 @@ def test_formats_that_are_not_listed_are_not_tried(tmp_path, kind, monkeypatch):
 
 def test_an_eps_that_the_user_opened_is_not_run(tmp_path, monkeypatch):
     path = tmp_path / "drawing.eps"
-    Image.fromarray(photograph()).save(path, "EPS")
+    Image.fromarray(noise()).save(path, "EPS")
     monkeypatch.setattr("subprocess.check_call", lambda *a, **k: pytest.fail("a program was started"))
     with Image.open(path) as opened:
         refused(lambda: read(opened), "EPS")
@@ -226,7 +226,7 @@ def exif_of(value, kind):
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_orientations_of_every_format(tmp_path, kind, orientation):
     """The oracle turns the array itself: rot90 and flips, by the EXIF standard's words."""
-    pixels = photograph()
+    pixels = noise()
     stored = {  # what is stored so that the upright image is `pixels`
         1: pixels,
         2: pixels[:, ::-1],
@@ -271,7 +271,7 @@ def test_orientations_of_every_format(tmp_path, kind, orientation):
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
 def test_an_orientation_that_makes_no_sense_is_none(tmp_path, kind, block):
     path = tmp_path / "photo.img"
-    Image.fromarray(photograph()).save(path, kind, exif=block)
+    Image.fromarray(noise()).save(path, kind, exif=block)
     check(lambda: read(path), right=is_image((16, 24)))
     assert size_of(path) == (16, 24)
 
@@ -281,7 +281,7 @@ def test_a_tiff_with_an_orientation_as_text(tmp_path):
     tags.tagtype[0x0112] = 2
     tags[0x0112] = "top-left"
     path = tmp_path / "photo.tif"
-    Image.fromarray(photograph()).save(path, tiffinfo=tags)
+    Image.fromarray(noise()).save(path, tiffinfo=tags)
     check(lambda: read(path), right=is_image((16, 24)), names=("photo.tif",))
 
 
@@ -363,7 +363,7 @@ def test_a_bomb_is_refused_before_it_is_decoded():
 
 # --- arrays and tensors -----------------------------------------------------------------------------------------------
 
-PIXELS = photograph()
+PIXELS = noise()
 RIGHT_ARRAYS = {
     "negative strides": PIXELS[::-1, ::-1],
     "Fortran order": np.asfortranarray(PIXELS),

@@ -32,7 +32,7 @@ class Colours:
         return "colours"
 
 
-def photograph():
+def noise():
     """Red on the left, blue on the right."""
     image = np.zeros((*SIZE, 3), np.uint8)
     image[:, :18, 0] = image[:, 18:, 2] = 255
@@ -90,16 +90,16 @@ WRONG = {
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_label_maps_of_every_type(name):
-    check(lambda: label([(photograph(), RIGHT[name])], [photograph()]), right=is_right)
+    check(lambda: label([(noise(), RIGHT[name])], [noise()]), right=is_right)
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_label_maps_that_are_none(name):
-    refused(lambda: label([(photograph(), WRONG[name])], [photograph()]), "label map")
+    refused(lambda: label([(noise(), WRONG[name])], [noise()]), "label map")
 
 
 def test_one_empty_map_beside_a_full_one_is_background():
-    maps = label([(photograph(), labels()), (photograph(), labels() * 0)], [photograph()])
+    maps = label([(noise(), labels()), (noise(), labels() * 0)], [noise()])
     assert set(maps[0].unique().tolist()) <= {0, 1}
 
 
@@ -108,10 +108,10 @@ LABELLED = {
     "None": None,
     "a number": 3,
     "a path": "photo.jpg",
-    "an array": photograph(),
-    "images without labels": [photograph()],
-    "three in a row": [(photograph(), labels(), 1)],
-    "one in a row": [(photograph(),)],
+    "an array": noise(),
+    "images without labels": [noise()],
+    "three in a row": [(noise(), labels(), 1)],
+    "one in a row": [(noise(),)],
     "a mapping": {"photo.jpg": labels()},
     "numbers": [1, 2],
     "None inside": [None],
@@ -123,24 +123,22 @@ LABELLED = {
 
 @pytest.mark.parametrize("name", LABELLED)
 def test_labelled_images_that_are_none(name):
-    refused(lambda: label(LABELLED[name], [photograph()]))
+    refused(lambda: label(LABELLED[name], [noise()]))
 
 
-@pytest.mark.parametrize(
-    "pictures", [[], (), None, 3, "photo.jpg", b"x", photograph(), torch.zeros(3, 9, 9), {}], ids=type
-)
+@pytest.mark.parametrize("pictures", [[], (), None, 3, "photo.jpg", b"x", noise(), torch.zeros(3, 9, 9), {}], ids=type)
 def test_no_pictures(pictures):
-    refused(lambda: label([(photograph(), labels())], pictures), "pictures")
+    refused(lambda: label([(noise(), labels())], pictures), "pictures")
 
 
 @pytest.mark.parametrize("picture", [None, 3, "gone.jpg", [], b"", np.zeros((2, 2))], ids=repr)
 def test_a_picture_that_is_none(picture):
-    refused(lambda: label([(photograph(), labels())], [picture]))
+    refused(lambda: label([(noise(), labels())], [picture]))
 
 
-def test_one_photograph_labelled_twice(tmp_path):
+def test_one_image_labelled_twice(tmp_path):
     path = tmp_path / "photo.png"
-    Image.fromarray(photograph()).save(path)
+    Image.fromarray(noise()).save(path)
     (tmp_path / "same.png").symlink_to(path)
     for other in (path, str(path), tmp_path / "." / "photo.png", tmp_path / "same.png"):
         refused(lambda other=other: label([(path, labels()), (other, labels())], [path]), "labelled twice", "1 and 2")
@@ -166,7 +164,7 @@ READABLE = {
     "bilevel": stored(PARTS.astype(bool)),
 }
 UNREADABLE = {
-    "colours": stored(photograph()),
+    "colours": stored(noise()),
     "with alpha": stored(PARTS, mode="LA"),
     "floats": stored(PARTS.astype(np.float32), "TIFF"),
     "negative": stored(PARTS.astype(np.int32) - 5, "TIFF"),

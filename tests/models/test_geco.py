@@ -121,8 +121,8 @@ def test_an_encoder_read_before_its_norm_stays_so_on_disk_and_loses_no_weight(ti
         torch.testing.assert_close(tokens, by_hand, rtol=1e-5, atol=1e-6)
 
 
-def test_a_batch_equals_its_images(adapted, photo):
-    pictures = [photo(f"{i}.jpg", size, seed=i) for i, size in enumerate([(120, 90), (60, 80), (100, 100)])]
+def test_a_batch_equals_its_images(adapted, image_file):
+    pictures = [image_file(f"{i}.jpg", size, seed=i) for i, size in enumerate([(120, 90), (60, 80), (100, 100)])]
     together = adapted.extract_batch(pictures, batch_size=2)
     for picture, features in zip(pictures, together, strict=True):
         alone = adapted.extract(picture)
@@ -226,8 +226,8 @@ def test_it_is_an_encoder(adapted):
     assert (adapted.dim, adapted.stride, adapted.threshold) == (24, 14, 0.3)
 
 
-def test_the_input_is_prepared_as_the_configuration_says(tiny_folder, photo):
-    picture = images.read(photo())
+def test_the_input_is_prepared_as_the_configuration_says(tiny_folder, image_file):
+    picture = images.read(image_file())
     for resize in ("bilinear", "bicubic"):
         config = EncoderConfig(str(tiny_folder), size=60, resize=resize, lora=None)
         model = Geco(weights.load_backbone(weights.locate(str(tiny_folder))), config)
@@ -238,18 +238,18 @@ def test_the_input_is_prepared_as_the_configuration_says(tiny_folder, photo):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_every_available_device_gives_the_cpus_features(tiny_folder, photo, device):
+def test_every_available_device_gives_the_cpus_features(tiny_folder, image_file, device):
     if not present()[device]:
         pytest.skip(f"no {device} on this machine")
-    path = photo()
+    path = image_file()
     expected = Geco.from_pretrained(tiny_folder, device="cpu").extract(path).values
     found = Geco.from_pretrained(tiny_folder, device=device).extract(path).values.cpu()
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_is_near_and_comes_back_as_float32(tiny_folder, photo, dtype):
-    path = photo()
+def test_half_precision_is_near_and_comes_back_as_float32(tiny_folder, image_file, dtype):
+    path = image_file()
     expected = Geco.from_pretrained(tiny_folder, device="cpu").extract(path).unit().values
     found = Geco.from_pretrained(tiny_folder, device="cpu", dtype=dtype).extract(path)
     assert found.values.dtype == torch.float32

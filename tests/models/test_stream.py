@@ -29,15 +29,15 @@ def fitting(tiny_folder):
 
 
 @pytest.fixture
-def photos(photo):
-    return [photo(f"{n}.jpg", (60 + 9 * n, 90 - 7 * n), seed=n) for n in range(5)]
+def image_files(image_file):
+    return [image_file(f"{n}.jpg", (60 + 9 * n, 90 - 7 * n), seed=n) for n in range(5)]
 
 
 @pytest.mark.parametrize("name", ["model", "fitting"])
 @pytest.mark.parametrize("batch_size", [1, 2, 8])
-def test_a_stream_gives_what_each_image_gives_alone(request, photos, name, batch_size):
+def test_a_stream_gives_what_each_image_gives_alone(request, image_files, name, batch_size):
     encoder = request.getfixturevalue(name)
-    for path, found in zip(photos, encoder.extract_stream(photos, batch_size=batch_size), strict=True):
+    for path, found in zip(image_files, encoder.extract_stream(image_files, batch_size=batch_size), strict=True):
         pixels = images.read(path)
         size = encoder.seen_at((pixels.shape[-2], pixels.shape[-1]))
         with torch.inference_mode():
@@ -47,17 +47,17 @@ def test_a_stream_gives_what_each_image_gives_alone(request, photos, name, batch
         assert not found.values.is_inference()
 
 
-def test_images_before_a_damaged_one_are_given(model, photos):
-    photos[3].write_bytes(photos[3].read_bytes()[:200])
-    stream = model.extract_stream(photos, batch_size=1)
+def test_images_before_a_damaged_one_are_given(model, image_files):
+    image_files[3].write_bytes(image_files[3].read_bytes()[:200])
+    stream = model.extract_stream(image_files, batch_size=1)
     assert len(list(islice(stream, 3))) == 3
     with pytest.raises(InputError, match="damaged"):
         next(stream)
 
 
-def test_reading_ahead_leaves_neither_threads_nor_filters(model, photos):
+def test_reading_ahead_leaves_neither_threads_nor_filters(model, image_files):
     before = list(warnings.filters)
-    stream = model.extract_stream(photos * 3, batch_size=2)
+    stream = model.extract_stream(image_files * 3, batch_size=2)
     next(stream)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -73,9 +73,9 @@ def test_reading_ahead_leaves_neither_threads_nor_filters(model, photos):
 
 
 @pytest.fixture
-def large(tmp_path, photo):
+def large(tmp_path, image_file):
     path = tmp_path / "large.jpg"
-    Image.open(photo(size=(60, 40))).resize((1200, 800), Image.Resampling.BICUBIC).save(path, quality=95)
+    Image.open(image_file(size=(60, 40))).resize((1200, 800), Image.Resampling.BICUBIC).save(path, quality=95)
     return path
 
 
@@ -103,8 +103,8 @@ def test_features_of_a_draft_are_near_and_have_the_images_size(model, large):
     assert model.extract_batch([large], draft=True)[0].size == (1200, 800)
 
 
-def test_small_images_arrays_and_bytes_are_no_drafts(model, photos):
-    for given_as in (photos[0], images.read(photos[0]), photos[0].read_bytes()):
+def test_small_images_arrays_and_bytes_are_no_drafts(model, image_files):
+    for given_as in (image_files[0], images.read(image_files[0]), image_files[0].read_bytes()):
         assert model.extract_batch([given_as], draft=True)[0].values.equal(model.extract(given_as).values)
 
 
@@ -146,12 +146,12 @@ def test_points_map_exactly_both_ways(height, width, seed):
     assert geometry.cells(xy, size=(height, width), grid=grid).equal(geometry.cells(there, size=to, grid=grid))
 
 
-def test_a_fitted_image_finds_itself(fitting, photos):
+def test_a_fitted_image_finds_itself(fitting, image_files):
     points = [(10.5, 20.5), (40.5, 30.5)]
-    found = geco.transfer(photos[4], photos[4], points, model=fitting)
+    found = geco.transfer(image_files[4], image_files[4], points, model=fitting)
     assert_close(found.score, torch.ones(2))
     assert ((found.target - found.source).abs() <= 1).all()
-    rows, columns = fitting.extract(photos[4]).grid
+    rows, columns = fitting.extract(image_files[4]).grid
     assert rows < columns
 
 

@@ -316,7 +316,7 @@ def test_names_of_keypoints_are_checked(folder):
 @real
 @pytest.mark.parametrize("name", [*FILES, "deeplabcut"])
 def test_real_dogs_come_back(tmp_path, name):
-    """25 photographs with 24 joints, some of them not visible, in every format."""
+    """25 images with 24 joints, some of them not visible, in every format."""
     root = real_root("StanfordExtra")
     rows = csv.DictReader((root / "keypoint_definitions.csv").read_text().splitlines())
     images = []

@@ -94,7 +94,7 @@ def test_what_coco_of_ours_says_of_each_keypoint(folder):
     assert first["uncertainty"] == [0.01, 0.2, 0.5, 0.75]
     assert first["num_keypoints"] == 3
     assert first["bbox"] == [10.25, 12.125, 49.75, 27.875]
-    assert second["keypoints"][-3:] == [0, 0, 1], "hidden, nobody knows where"
+    assert second["keypoints"][-3:] == [0, 0, 1], "hidden, at an unknown place"
     assert document["images"][0] == {"id": 1, "file_name": "a.png", "height": 90, "width": 120}
     assert document["info"]["keypoint_origin"] == "index"
 

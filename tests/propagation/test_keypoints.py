@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from coloured import PATCH, SKELETON, Colours, centre, labelled, photograph
+from coloured import PATCH, SKELETON, Colours, centre, labelled, write_image
 from sklearn.linear_model import LogisticRegression
 from torch.testing import assert_close
 
@@ -26,7 +26,7 @@ def labels(tmp_path):
 
 
 def test_points_are_found_where_they_are_and_hidden_ones_are_said_to_be(labels, tmp_path):
-    new = photograph(tmp_path / "new.png", {"right": (1, 10), "tail": (13, 2)})
+    new = write_image(tmp_path / "new.png", {"right": (1, 10), "tail": (13, 2)})
     (image,) = propagate(Colours(), labels, [new])
     (animal,) = image.animals
     assert (image.path, image.size) == (new, (64, 64))
@@ -41,7 +41,7 @@ def test_points_are_found_where_they_are_and_hidden_ones_are_said_to_be(labels, 
 
 
 def test_each_box_is_an_animal(labels, tmp_path):
-    new = photograph(tmp_path / "two.png", {"left": (2, 2), "right": (13, 13)})
+    new = write_image(tmp_path / "two.png", {"left": (2, 2), "right": (13, 13)})
     boxes = [(0.0, 0.0, 24.0, 24.0), (40.0, 40.0, 64.0, 64.0)]
     (image,) = propagate(Colours(), labels, [new], KeypointSettings(margin=0), boxes={new: boxes})
     first, second = image.animals
@@ -52,7 +52,7 @@ def test_each_box_is_an_animal(labels, tmp_path):
 
 def test_a_keypoint_that_no_label_shows_stays_unknown(tmp_path):
     one = LabelSet(SKELETON, [labelled(tmp_path / "one.png", {"left": (2, 3)})])
-    (image,) = propagate(Colours(), one, [photograph(tmp_path / "new.png", {"left": (8, 8), "tail": (1, 1)})])
+    (image,) = propagate(Colours(), one, [write_image(tmp_path / "new.png", {"left": (8, 8), "tail": (1, 1)})])
     assert image.animals[0].state.tolist() == [VISIBLE, UNKNOWN, UNKNOWN]
     assert image.animals[0].xy[1:].isnan().all()
     assert Propagator.of(Colours(), one).calibration.held_out == 0
@@ -60,7 +60,7 @@ def test_a_keypoint_that_no_label_shows_stays_unknown(tmp_path):
 
 
 def test_a_second_look_encodes_what_surrounds_the_points(labels, tmp_path):
-    new = photograph(tmp_path / "new.png", {"left": (5, 5), "right": (8, 5), "tail": (6, 8)})
+    new = write_image(tmp_path / "new.png", {"left": (5, 5), "right": (8, 5), "tail": (6, 8)})
     encoder = Colours()
     propagator = Propagator.of(encoder, labels, KeypointSettings(second_look=True))
     before = encoder.encoded
@@ -71,7 +71,7 @@ def test_a_second_look_encodes_what_surrounds_the_points(labels, tmp_path):
 
 
 def test_labels_that_show_nothing_or_lie_outside_are_refused(tmp_path):
-    photograph(tmp_path / "a.png", {})
+    write_image(tmp_path / "a.png", {})
     nothing = Animal(torch.full((3, 2), torch.nan), torch.tensor([HIDDEN, UNKNOWN, UNKNOWN]))
     with pytest.raises(InputError, match="no keypoint is labelled as visible"):
         Propagator.of(Colours(), LabelSet(SKELETON, [LabelledImage(tmp_path / "a.png", (nothing,))]))
@@ -82,7 +82,7 @@ def test_labels_that_show_nothing_or_lie_outside_are_refused(tmp_path):
 
 def test_the_mirror_image_votes_with_left_and_right_exchanged(labels, tmp_path):
     both = KeypointSettings(mirror=True)
-    new = photograph(tmp_path / "new.png", {"left": (2, 9), "right": (11, 9), "tail": (6, 1)})
+    new = write_image(tmp_path / "new.png", {"left": (2, 9), "right": (11, 9), "tail": (6, 1)})
     encoder = Colours()
     propagator = Propagator.of(encoder, labels, both)
     assert encoder.encoded == 2 * len(labels.images)

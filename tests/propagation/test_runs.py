@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from coloured import COLOURS, SKELETON, Colours, labelled, photograph
+from coloured import COLOURS, SKELETON, Colours, labelled, write_image
 from torch.testing import assert_close
 
 from geco.errors import InputError
@@ -25,7 +25,7 @@ def propagator(labels):
 
 @pytest.fixture
 def pictures(tmp_path):
-    return [photograph(tmp_path / f"{i}.png", {"left": (i, 5), "tail": (12 - i, 9)}) for i in range(6)]
+    return [write_image(tmp_path / f"{i}.png", {"left": (i, 5), "tail": (12 - i, 9)}) for i in range(6)]
 
 
 def test_results_are_those_of_one_image_at_a_time(propagator, pictures):
@@ -95,6 +95,6 @@ def test_a_digest_changes_with_everything_that_changes_results(labels, tmp_path)
     unseen = replace(first, animals=(replace(first.animals[0], state=torch.full((len(COLOURS),), HIDDEN)),))
     boxed = replace(first, animals=(replace(first.animals[0], box=(0.0, 0.0, 9.0, 9.0)),))
     others = {digest(replace(labels, images=[image, second])) for image in (moved, unseen, boxed)}
-    photograph(first.path, {})
+    write_image(first.path, {})
     others.add(digest(labels))
     assert len(others | {one}) == 5

@@ -1,4 +1,4 @@
-"""The benchmark scripts run and end in a line that a script can read; their figures are not judged here."""
+"""The benchmark scripts run and end in a line that a script can read; their numbers are not checked here."""
 
 import json
 import subprocess

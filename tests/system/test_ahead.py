@@ -25,7 +25,7 @@ def test_the_next_group_is_worked_on_while_one_is_used():
 
     with ahead.groups(iter(range(4)), work, count=2) as groups:
         assert next(groups) == [0, 1]
-        assert began.wait(10), "nobody works on the next group"
+        assert began.wait(10), "the next group is not worked on"
 
 
 def test_never_more_than_one_group_is_asked_for_ahead():

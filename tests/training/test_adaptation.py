@@ -71,7 +71,7 @@ def test_an_animal_is_seen_in_a_window_around_it(labels):
     assert inside[visible].all()
 
 
-def test_no_photograph_is_trained_on_and_held_out(labels):
+def test_no_image_is_trained_on_and_held_out(labels):
     train, held_out = split(labels)
     assert (len(train), len(held_out)) == (15, 5)
     assert not {view.image for view in train} & {view.image for view in held_out}

@@ -352,7 +352,7 @@ def test_mistakes_say_what_to_do() -> None:
         AugmentSettings(rotate=-5.0)
 
 
-# --- photographs ---------------------------------------------------------------------------------------------
+# --- images ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif("GECO_DATA" not in os.environ, reason="GECO_DATA does not name a folder of datasets")

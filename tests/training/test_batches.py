@@ -195,7 +195,7 @@ def test_processes_that_cannot_share_a_batch_are_refused() -> None:
     joint = Joint({"squares": pairs(4)})
     with pytest.raises(ValueError, match="pairs of all processes, expected a multiple of 3, got 4"):
         StepKeys(joint, config("none"), world=3)
-    with pytest.raises(ValueError, match="5 processes need at least as many pairs, got 4"):
+    with pytest.raises(ValueError, match="5 processes need at least 5 pairs, got 4"):
         StepKeys(joint, config("none", batch_size=5), world=5)
 
 

@@ -58,7 +58,7 @@ def unlabelled(count):
             replace(pair.source, keypoints=bare, mask=None),
             replace(pair.target, keypoints=bare, mask=None),
             Skeleton((), (), None),
-            "photograph",
+            "image",
         )
         for pair in pairs(count, first=20)
     ]
@@ -104,8 +104,8 @@ def test_the_loss_falls_and_the_student_comes_nearer_to_its_teacher(teacher, tmp
     assert f"distill loss from {teacher} at {SIDE} px" in card
 
 
-def test_photographs_without_annotation_teach_too(teacher, tmp_path):
-    data = {"squares": [without_masks(pair) for pair in pairs(2)], "photographs": unlabelled(2)}
+def test_images_without_annotation_teach_too(teacher, tmp_path):
+    data = {"squares": [without_masks(pair) for pair in pairs(2)], "images": unlabelled(2)}
     settings = student(teacher, epochs=15, learning_rate=3e-3, distill=DistillSettings(teacher))
     fit(settings, data, {}, tmp_path / "run")
     values = logged(tmp_path / "run")
@@ -215,7 +215,7 @@ def test_teachers_that_do_not_fit_are_refused_in_one_line(teacher, wider, vit):
     assert "takes image sides that are multiples of 16, got augment.size 98" in refused(
         replace(taught_by[0], augment=AugmentSettings(size=SIDE), encoder=EncoderConfig(wider, size=64, lora=None))
     )
-    assert "as many channels, got 24 and 12 of" in refused(taught_by[0])
+    assert "the same number of channels, got 24 and 12 of" in refused(taught_by[0])
     assert "no model, file or folder 'geco-zz'" in refused(taught_by[1])
     assert "distillation needs a teacher" in refused(taught_by[2])
     assert "set pairing=given" in refused(student(teacher, pairing="all"))

@@ -6,11 +6,11 @@ import torch
 from geco import viz
 
 
-def test_a_mesh_is_laid_over_the_right_hand_photograph_only():
-    photograph = torch.zeros(3, 40, 60, dtype=torch.uint8)
+def test_a_mesh_is_laid_over_the_right_hand_image_only():
+    image = torch.zeros(3, 40, 60, dtype=torch.uint8)
     overlay = np.zeros((40, 60, 4))
     overlay[10:20, 5:25] = (1, 0, 0, 1)
-    figure = viz.draw_pose(photograph, overlay, title="t", note="n")
+    figure = viz.draw_pose(image, overlay, title="t", note="n")
     left, right = figure.axes
     assert (len(left.images), len(right.images)) == (1, 2)
     shown = np.asarray(right.images[1].get_array())

@@ -1,4 +1,4 @@
-"""Pictures that are laid over photographs: colours where they belong, and the file a browser can read."""
+"""Pictures that are laid over images: colours where they belong, and the file a browser can read."""
 
 import io
 

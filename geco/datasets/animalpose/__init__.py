@@ -19,7 +19,7 @@ from geco import checks, geometry, images
 from geco.data import (
     PIXEL_CENTRE,
     Pairs,
-    benchmark_photographs,
+    benchmark_images,
     box_on,
     choose,
     draw,
@@ -62,10 +62,11 @@ def load(
     min_box: float = 0.0,
     min_on_mask: float = 0.0,
     exclude: str | Path | None = None,
-    photographs: str = "all",
+    images: str = "all",
     spare_benchmarks: bool = True,
     only: str = "",
     without: str = "",
+    photographs: str | None = None,
     faults: list[str] | None = None,
 ) -> Pairs:
     """Pairs of animals in different images, of the same species or (`species="any"`) of any.
@@ -75,19 +76,20 @@ def load(
     `crop="square"` shows only a square around each animal's box and a margin (a share of the box). Left out
     are animals with fewer than `min_keypoints` visible, a box whose longer side is below `min_box` pixels, or
     less than `min_on_mask` of the visible keypoints on the mask (reads every mask), and the images that
-    the file `exclude` names (one per line); with `photographs="listed"` also all that our lists do not name. With
+    the file `exclude` names (one per line); with `images="listed"` also all that our lists do not name. With
     `spare_benchmarks` the training split leaves out what a validation or test list of another dataset has
     (`data.benchmark_lists`).
-    `only` and `without` name keypoints (commas in between) that are kept or left out, as if nobody had
-    annotated the others; all counts above are of those kept, and no more of them are asked for than there are.
-    `faults`: collects what is wrong and leaves it out.
+    `only` and `without` name keypoints (commas in between) that are kept or left out, as if the
+    others had not been annotated; all counts above are of those kept, and no more of them are asked for than there are.
+    `photographs` is what release 0.1 called `images`. `faults`: collects what is wrong and leaves it out.
     """
     root = Path(root)
     choose(split, SPLITS, what="split")
     choose(species, ("same", "any"), what="species")
     choose(category, ("pair", "source"), what="category")
     choose(crop, ("none", "square"), what="crop")
-    choose(photographs, ("all", "listed"), what="photographs")
+    images = images if photographs is None else photographs
+    choose(images, ("all", "listed"), what="images")
     whole = published_skeletons("animalpose")["animal"]
     rows = rows_named(whole, only=only, without=without)
     skeleton = subset(whole, rows)
@@ -95,12 +97,12 @@ def load(
     checks.whole(min_shared, "min_shared", least=0)
     min_keypoints, min_shared = min(min_keypoints, len(rows)), min(min_shared, len(rows))
     unwanted = _names(Path(exclude)) if exclude else set()
-    unwanted |= benchmark_photographs() if split == "train" and spare_benchmarks else frozenset()
+    unwanted |= benchmark_images() if split == "train" and spare_benchmarks else frozenset()
     views: list[View] = []
     kinds: list[str] = []
     with tolerating(faults):
         for where, file, kind, record in _records(root, split, faults):
-            if Path(file).stem in unwanted or (photographs == "listed" and file not in listed()):
+            if Path(file).stem in unwanted or (images == "listed" and file not in listed()):
                 continue
             with tolerating(faults):
                 view = _view(root, file, record, where, rows)
@@ -117,13 +119,13 @@ def load(
 
 
 def variants(split: str) -> list[dict[str, Any]]:
-    """A check counts all that was published."""
+    """The options that `geco data check` counts a split with: all that was published."""
     return [{"spare_benchmarks": False}]
 
 
 @cache
 def listed() -> dict[str, str]:
-    """The split of every image that is on a list: that of its hash, written down."""
+    """The split of every image that splits.json lists."""
     lists = json.loads(files("geco.datasets.animalpose").joinpath("splits.json").read_text())
     return {file: split for split, names in lists.items() for file in names}
 
@@ -132,7 +134,7 @@ def _records(root: Path, split: str, faults: list[str] | None) -> Iterator[tuple
     """(where it stands, image file, species, annotation) of the animals of a split, in the file's order."""
     path = root / "keypoints.json"
     content = read_json(path, what="the annotations of Animal-Pose")
-    photographs = field(content, "images", dict, str(path))
+    file_of = field(content, "images", dict, str(path))
     kinds = {
         field(entry, "id", int, f"{path}: categories"): field(entry, "name", str, f"{path}: categories")
         for entry in field(content, "categories", list, str(path))
@@ -141,11 +143,11 @@ def _records(root: Path, split: str, faults: list[str] | None) -> Iterator[tuple
         where = f"{path}: annotations[{number}]"
         with tolerating(faults):
             image, kind = checks.shown(field(record, "image_id", int, where)), field(record, "category_id", int, where)
-            if image not in photographs:
+            if image not in file_of:
                 raise InputError(f"{where}: image_id {image} is not among the file's images")
             if kind not in kinds:
                 raise InputError(f"{where}: category_id {checks.shown(kind)} is not among the file's categories")
-            file = field(photographs, image, str, f"{path}: images")
+            file = field(file_of, image, str, f"{path}: images")
             if hashed_split(file, SHARES) == split:
                 yield where, file, kinds[kind], record
 

@@ -143,7 +143,7 @@ def _annotation_file(root: Path, split: str, given: str | Path | None) -> tuple[
 
 
 def _instances(content: Any, path: Path, faults: list[str] | None) -> Iterator[_Instance]:
-    photographs = _by_id(content, "images", path, faults, _photograph)
+    records = _by_id(content, "images", path, faults, _image_record)
     kinds = _by_id(content, "categories", path, faults, _kind)
     for number, record in enumerate(field(content, "annotations", list, str(path))):
         where = f"{path}: annotations[{number}]"
@@ -153,13 +153,13 @@ def _instances(content: Any, path: Path, faults: list[str] | None) -> Iterator[_
                 raise InputError(f"{where}: iscrowd should be 0 or 1, got {checks.shown(record['iscrowd'])}")
             if record.get("iscrowd") or record.get("keypoints") in (None, []):
                 continue
-            if image not in photographs:
+            if image not in records:
                 raise InputError(f"{where}: image_id {checks.shown(image)} is not among the file's images")
             if kind not in kinds:
                 raise InputError(f"{where}: category_id {checks.shown(kind)} is not among the file's categories")
             name, names = kinds[kind]
             marks = _flat(record["keypoints"], len(names), f"{where}: keypoints")
-            yield _Instance(where, photographs[image], name, record, names, marks)
+            yield _Instance(where, records[image], name, record, names, marks)
 
 
 def _by_id(
@@ -177,7 +177,7 @@ def _by_id(
     return entries
 
 
-def _photograph(record: Any, where: str) -> dict[str, Any]:
+def _image_record(record: Any, where: str) -> dict[str, Any]:
     field(record, "file_name", str, where)
     return dict(record)
 

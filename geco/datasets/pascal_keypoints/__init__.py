@@ -23,7 +23,7 @@ from geco import geometry, images
 from geco.data import (
     PIXEL_CENTRE,
     Pairs,
-    benchmark_photographs,
+    benchmark_images,
     choose,
     draw,
     hashed_split,
@@ -82,7 +82,7 @@ def load(
     wanted = [name.strip() for name in categories.split(",") if name.strip()]
     for category in wanted:
         skeleton(category)
-    spared = benchmark_photographs(besides="pascal_keypoints val" if split == "val" else "")
+    spared = benchmark_images(besides="pascal_keypoints val" if split == "val" else "")
     views: list[View] = []
     members: dict[str, list[int]] = {}
     with tolerating(faults):
@@ -102,7 +102,7 @@ def load(
 
 
 def variants(split: str) -> list[dict[str, Any]]:
-    """A check looks at every annotation."""
+    """The options that `geco data check` counts a split with: every annotation."""
     return [{"spare_benchmarks": False, "min_keypoints": 0}]
 
 

@@ -15,7 +15,7 @@ export function h(tag, properties = {}, ...children) {
 export const number = (value) => (Math.abs(value) >= 100 ? value.toFixed(0) : value.toFixed(1));
 
 const KEY = "X-Geco-Session";
-export const about = { key: "", models: [], missing: "", examples: [], colours: [], parts: 3, megabytes: 20, photographs: 40 };
+export const about = { key: "", models: [], missing: "", examples: [], colours: [], parts: 3, megabytes: 20, images: 40 };
 let queue = Promise.resolve();
 let waiting = 0;
 
@@ -67,7 +67,7 @@ export function ask(path, options, read = (response) => response.json(), clears 
 
 export const post = (path, values) => ask(path, { method: "POST", body: JSON.stringify(values) });
 
-// A request that nobody made: a tab follows what changed elsewhere, and the line about that change stays.
+// A request without a click: a tab follows what changed elsewhere, and the line about that change stays.
 export const look = (path, values) => ask(path, { method: "POST", body: JSON.stringify(values) }, undefined, false);
 
 export async function open() {
@@ -75,11 +75,11 @@ export async function open() {
   addEventListener("pagehide", () => navigator.sendBeacon("geco/close", about.key));
 }
 
-const pictures = new Map(); // identity → address of the photograph in this browser's memory
+const pictures = new Map(); // identity → address of the image in this browser's memory
 
-export async function photograph(identity) {
+export async function addressOf(identity) {
   if (!pictures.has(identity)) {
-    const loading = fetched(`photograph/${identity}`).then(async (response) => URL.createObjectURL(await response.blob()));
+    const loading = fetched(`image/${identity}`).then(async (response) => URL.createObjectURL(await response.blob()));
     pictures.set(identity, loading);
   }
   return pictures.get(identity);

@@ -1,18 +1,18 @@
-// The tab Label many: click named points on a few photographs, let them be found on all others, review, correct, save.
+// The tab Label many: click named points on a few images, let them be found on all others, review, correct, save.
 
 import { download, h, look, number, post } from "./dom.js";
 import { follower, known, state, whenSeen } from "./state.js";
 import { deleteCell, nameCell, selectCell } from "./rows.js";
 import { stage } from "./stage.js";
 
-const sheet = { keypoints: [], selected: 0, undo: 0, run: null, photographs: [] };
-const view = { photograph: "", drawn: () => {} }; // the one in the editor
+const sheet = { keypoints: [], selected: 0, undo: 0, run: null, images: [] };
+const view = { image: "", drawn: () => {} }; // the one in the editor
 const HINT =
   "Click to set the next point. Keys: Enter sets it in the middle, arrow keys move the selected one (with Shift further), " +
-  "N selects the next, H marks it as not visible, Delete removes it here, Page Up and Page Down change the photograph, " +
+  "N selects the next, H marks it as not visible, Delete removes it here, Page Up and Page Down change the image, " +
   "Control+Z undoes.";
 
-const labelsOf = (identity) => sheet.photographs.find((entry) => entry.id === identity) ?? { places: [], following: 0 };
+const labelsOf = (identity) => sheet.images.find((entry) => entry.id === identity) ?? { places: [], following: 0 };
 const keypoint = (number) => sheet.keypoints.find((entry) => entry.number === number);
 const placeOf = (identity, number) => labelsOf(identity).places.find((place) => place.number === number);
 
@@ -25,7 +25,7 @@ function take(answer) {
 const moves = follower(async (next, later) => {
   const answer = await post("label", { do: "move", ...next });
   const newer = later();
-  const places = answer?.photographs.find((entry) => entry.id === newer?.photograph)?.places;
+  const places = answer?.images.find((entry) => entry.id === newer?.image)?.places;
   const mine = places?.find((place) => place.number === newer.number);
   if (mine) Object.assign(mine, { x: newer.x, y: newer.y });
   take(answer);
@@ -36,7 +36,7 @@ async function change(what, values = {}) {
   return take(await post("label", { do: what, ...values }));
 }
 
-const here = (what, values = {}) => change(what, { photograph: view.photograph, ...values });
+const here = (what, values = {}) => change(what, { image: view.image, ...values });
 
 // Points with a place; those that are not visible are rings where they are most likely.
 function points(identity) {
@@ -44,13 +44,13 @@ function points(identity) {
 }
 
 const editor = {
-  photograph: () => view.photograph,
-  points: () => points(view.photograph),
+  image: () => view.image,
+  points: () => points(view.image),
   selected: () => sheet.selected,
   add: (x, y) => here("click", { x, y }),
   move(point, x, y) {
     Object.assign(point, { x, y });
-    moves.go({ photograph: view.photograph, number: point.number, x, y, nudge: true });
+    moves.go({ image: view.image, number: point.number, x, y, nudge: true });
   },
   select: (number) => change("select", { number }),
   remove: (number) => here("clear", { number }),
@@ -97,14 +97,14 @@ function tile(identity, open) {
   const picture = stage({ label: () => "Labels" });
   const title = h("button", { class: "plain", onclick: () => open(identity) });
   const line = h("p", { class: "badges" });
-  const element = h("figure", { class: "panel", "data-photograph": identity }, h("figcaption", {}, title), picture.element, line);
+  const element = h("figure", { class: "panel", "data-image": identity }, h("figcaption", {}, title), picture.element, line);
   picture.element.addEventListener("click", () => open(identity));
   function update() {
     const name = known(identity)?.name ?? "";
     title.textContent = name;
     title.setAttribute("aria-label", `open ${name}`);
-    title.setAttribute("aria-current", String(identity === view.photograph));
-    element.classList.toggle("open", identity === view.photograph);
+    title.setAttribute("aria-current", String(identity === view.image));
+    element.classList.toggle("open", identity === view.image);
     picture.show(identity);
     picture.mark(identity, marks(identity, false));
     line.replaceChildren(...badges(identity));
@@ -113,7 +113,7 @@ function tile(identity, open) {
 }
 
 function row(entry) {
-  const place = placeOf(view.photograph, entry.number);
+  const place = placeOf(view.image, entry.number);
   const chosen = entry.number === sheet.selected;
   const hidden = h("input", {
     type: "checkbox",
@@ -127,8 +127,8 @@ function row(entry) {
     selectCell(entry, chosen, () => change("select", { number: entry.number })),
     nameCell(entry, (name) => change("rename", { number: entry.number, name }), () => change("state")),
     h("td", { class: place && !place.visible ? "hidden-point" : "" }, where),
-    h("td", {}, h("label", { class: "toggle", title: `${entry.name} is not visible on this photograph` }, hidden, "not visible")),
-    deleteCell(`delete ${entry.name} on all photographs`, "Delete on all photographs", () =>
+    h("td", {}, h("label", { class: "toggle", title: `${entry.name} is not visible on this image` }, hidden, "not visible")),
+    deleteCell(`delete ${entry.name} on all images`, "Delete on all images", () =>
       change("delete", { number: entry.number }),
     ),
   );
@@ -145,12 +145,12 @@ async function run() {
 }
 
 function summary() {
-  if (sheet.run) return `${sheet.run.done} of ${sheet.run.total} photographs`;
-  const results = sheet.photographs.filter((entry) => !entry.is_label && entry.places.length);
+  if (sheet.run) return `${sheet.run.done} of ${sheet.run.total} images`;
+  const results = sheet.images.filter((entry) => !entry.is_label && entry.places.length);
   if (!results.length) return "";
   const wrong = results.reduce((sum, entry) => sum + entry.expected_errors, 0);
   const total = results.reduce((sum, entry) => sum + entry.places.length, 0);
-  const count = results.length === 1 ? "1 photograph" : `${results.length} photographs, the most uncertain first`;
+  const count = results.length === 1 ? "1 image" : `${results.length} images, the most uncertain first`;
   return `Found on ${count}; ${wrong.toFixed(1)} of ${total} points may be wrong`;
 }
 
@@ -158,26 +158,26 @@ export function mount(element) {
   const tiles = new Map();
   const canvas = stage({ editor, label: () => "Label" });
   canvas.element.setAttribute("aria-description", HINT);
-  const choice = h("select", { "aria-label": "Photograph to label", onchange: () => open(choice.value) });
+  const choice = h("select", { "aria-label": "Image to label", onchange: () => open(choice.value) });
   const next = h("p", { class: "verdict", "data-labels": "next" });
   const use = h("input", { type: "checkbox", onchange: async () => (await here("use", { on: use.checked })) || change("state") });
   const start = h("button", { class: "main", onclick: run }, "Label the rest");
   const stop = h("button", { onclick: () => change("cancel") }, "Stop");
-  const bar = h("progress", { "aria-label": "Photographs labelled" });
+  const bar = h("progress", { "aria-label": "Images labelled" });
   const line = h("span", { class: "progress", role: "status", "aria-live": "polite", "data-labels": "summary" });
   const undo = h("button", { onclick: () => change("undo") }, "Undo");
   const add = h("button", { onclick: () => change("new"), title: "The next click sets a point that has no name yet" }, "New point");
-  const clear = h("button", { onclick: () => here("clear"), title: "The next run labels it again" }, "Clear photograph");
+  const clear = h("button", { onclick: () => here("clear"), title: "The next run labels it again" }, "Clear image");
   const turn = [-1, 1].map((by) =>
-    h("button", { onclick: () => step(by), "aria-label": by < 0 ? "previous photograph" : "next photograph" }, by < 0 ? "←" : "→"),
+    h("button", { onclick: () => step(by), "aria-label": by < 0 ? "previous image" : "next image" }, by < 0 ? "←" : "→"),
   );
   const saves = ["csv", "coco"].map((kind) =>
     h("button", { onclick: () => download(`labels-${kind}`), "data-download": `labels-${kind}` }, `Save ${kind.toUpperCase()}`),
   );
   const body = h("tbody");
   const grid = h("div", { class: "panels small" });
-  const empty = h("p", { class: "hint" }, "Upload photographs or a folder, or take an example first.");
-  const table = h("table", { class: "points" }, h("caption", { class: "unseen" }, "Keypoints of this photograph"), body);
+  const empty = h("p", { class: "hint" }, "Upload images or a folder, or take an example first.");
+  const table = h("table", { class: "points" }, h("caption", { class: "unseen" }, "Keypoints of this image"), body);
   const figure = h(
     "figure",
     { class: "panel editor" },
@@ -193,8 +193,8 @@ export function mount(element) {
     h(
       "p",
       { class: "hint" },
-      "Click named points on one photograph or a few. Points of one name are the same keypoint; mark those that cannot be " +
-        "seen as not visible. Then label the rest and review it: drag points that are wrong, and use a corrected photograph " +
+      "Click named points on one image or a few. Points of one name are the same keypoint; mark those that cannot be " +
+        "seen as not visible. Then label the rest and review it: drag points that are wrong, and use a corrected image " +
         "as a label for another run. Dashed rings are not visible.",
     ),
     empty,
@@ -203,19 +203,19 @@ export function mount(element) {
   );
 
   function open(identity) {
-    view.photograph = identity;
+    view.image = identity;
     draw();
     figure.scrollIntoView({ block: "nearest" });
   }
 
   function step(by) {
-    const all = sheet.photographs.map((entry) => entry.id);
-    const at = all.indexOf(view.photograph);
+    const all = sheet.images.map((entry) => entry.id);
+    const at = all.indexOf(view.image);
     if (all.length) open(all[(at + by + all.length) % all.length]);
   }
 
   canvas.element.addEventListener("keydown", (event) => {
-    const place = placeOf(view.photograph, sheet.selected);
+    const place = placeOf(view.image, sheet.selected);
     if (event.altKey || event.ctrlKey || event.metaKey) return;
     if (event.key === "PageDown") step(1);
     else if (event.key === "PageUp") step(-1);
@@ -233,7 +233,7 @@ export function mount(element) {
   }
 
   function drawTiles() {
-    const order = sheet.photographs.map((entry) => entry.id);
+    const order = sheet.images.map((entry) => entry.id);
     for (const identity of tiles.keys()) if (!order.includes(identity)) tiles.delete(identity);
     for (const identity of order) if (!tiles.has(identity)) tiles.set(identity, tile(identity, open));
     const elements = order.map((identity) => tiles.get(identity).element);
@@ -244,23 +244,23 @@ export function mount(element) {
   }
 
   function draw() {
-    if (!known(view.photograph)) view.photograph = sheet.photographs[0]?.id ?? "";
-    const labels = labelsOf(view.photograph);
-    empty.hidden = Boolean(view.photograph);
-    main.hidden = tools.hidden = !view.photograph;
-    choice.replaceChildren(...sheet.photographs.map(({ id }) => h("option", { value: id }, known(id)?.name ?? "")));
-    choice.value = view.photograph;
-    canvas.show(view.photograph);
-    canvas.mark(view.photograph, marks(view.photograph, true));
+    if (!known(view.image)) view.image = sheet.images[0]?.id ?? "";
+    const labels = labelsOf(view.image);
+    empty.hidden = Boolean(view.image);
+    main.hidden = tools.hidden = !view.image;
+    choice.replaceChildren(...sheet.images.map(({ id }) => h("option", { value: id }, known(id)?.name ?? "")));
+    choice.value = view.image;
+    canvas.show(view.image);
+    canvas.mark(view.image, marks(view.image, true));
     next.textContent = `The next click sets ${keypoint(labels.following)?.name ?? "a new point"}.`;
     use.checked = Boolean(labels.is_label);
     use.disabled = clear.disabled = !labels.places.length;
     undo.disabled = !sheet.undo;
-    start.disabled = Boolean(sheet.run) || !sheet.photographs.some((entry) => entry.is_label);
+    start.disabled = Boolean(sheet.run) || !sheet.images.some((entry) => entry.is_label);
     stop.hidden = bar.hidden = !sheet.run;
     if (sheet.run) Object.assign(bar, { max: sheet.run.total, value: sheet.run.done });
     line.textContent = summary();
-    saves.forEach((button) => (button.disabled = !sheet.photographs.some((entry) => entry.places.length)));
+    saves.forEach((button) => (button.disabled = !sheet.images.some((entry) => entry.places.length)));
     drawTable();
     drawTiles();
   }
@@ -268,5 +268,5 @@ export function mount(element) {
   view.drawn = draw;
   draw();
   const refresh = async () => take(await look("label", { do: "state" }));
-  whenSeen(element, () => state.photographs.map((entry) => entry.id).join(), refresh);
+  whenSeen(element, () => state.images.map((entry) => entry.id).join(), refresh);
 }

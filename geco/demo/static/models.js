@@ -15,7 +15,7 @@ export function mount(element) {
     const line = h("p", { class: "verdict", "data-model": String(column) });
     return { view, model, line, figure: h("figure", { class: "panel" }, h("figcaption", {}, model), view.element, line) };
   });
-  const empty = h("p", { class: "hint" }, "Choose two photographs and set a point in the tab Point, or take an example.");
+  const empty = h("p", { class: "hint" }, "Choose two images and set a point in the tab Point, or take an example.");
   const panels = h(
     "div",
     { class: "panels" },

@@ -1,21 +1,21 @@
-// The tab Parts: paint parts on one photograph, see them on all.
+// The tab Parts: paint parts on one image, see them on all.
 
-import { about, h, photograph, post } from "./dom.js";
+import { about, addressOf, h, post } from "./dom.js";
 import { known, state, whenSeen } from "./state.js";
 import { stage } from "./stage.js";
 
-const painting = { photograph: "", strokes: [], part: 1, size: 4, cursor: null }; // size in % of the longer side
+const painting = { image: "", strokes: [], part: 1, size: 4, cursor: null }; // size in % of the longer side
 
 export function mount(element) {
   const canvas = h("canvas", { class: "paint", tabIndex: 0, role: "application" });
-  const image = h("img", { class: "photo", alt: "", draggable: false });
+  const image = h("img", { class: "pixels", alt: "", draggable: false });
   const board = h("div", { class: "stage" }, image, canvas);
-  const choice = h("select", { "aria-label": "Photograph to paint on", onchange: () => choose(choice.value) });
+  const choice = h("select", { "aria-label": "Image to paint on", onchange: () => choose(choice.value) });
   const grid = h("div", { class: "panels small" });
   const brushes = [...Array(about.parts).keys()].map((i) => brush(i + 1, `part ${i + 1}`, about.colours[i]));
   brushes.push(brush(0, "background", "#ffffff"));
   const size = h("input", { type: "range", min: "1", max: "12", value: "4", oninput: () => (painting.size = +size.value) });
-  const empty = h("p", { class: "hint" }, "Upload photographs or take an example first.");
+  const empty = h("p", { class: "hint" }, "Upload images or take an example first.");
   const body = h(
     "div",
     { class: "split" },
@@ -48,7 +48,7 @@ export function mount(element) {
   }
 
   function choose(identity) {
-    Object.assign(painting, { photograph: identity, strokes: [], cursor: null });
+    Object.assign(painting, { image: identity, strokes: [], cursor: null });
     refresh();
   }
 
@@ -65,7 +65,7 @@ export function mount(element) {
     const turn = ++asked;
     const parts = painting.strokes.some((stroke) => stroke.part > 0);
     const answer = parts
-      ? await post("parts", { photograph: painting.photograph, strokes: painting.strokes })
+      ? await post("parts", { image: painting.image, strokes: painting.strokes })
       : { pictures: {} };
     if (!answer || turn !== asked) return;
     for (const [identity, tile] of tiles) {
@@ -75,7 +75,7 @@ export function mount(element) {
   }
 
   function sketch() {
-    const about_ = known(painting.photograph);
+    const about_ = known(painting.image);
     if (!about_) return;
     const scale = 640 / Math.max(about_.width, about_.height);
     canvas.width = about_.width * scale;
@@ -103,19 +103,19 @@ export function mount(element) {
   }
 
   function radius() {
-    const { width, height } = known(painting.photograph);
+    const { width, height } = known(painting.image);
     return (painting.size / 200) * Math.max(width, height);
   }
 
   function place(event) {
     const box = canvas.getBoundingClientRect();
-    const { width, height } = known(painting.photograph);
+    const { width, height } = known(painting.image);
     return [((event.clientX - box.left) / box.width) * width, ((event.clientY - box.top) / box.height) * height];
   }
 
   let stroke = null;
   canvas.addEventListener("pointerdown", (event) => {
-    if (!known(painting.photograph)) return;
+    if (!known(painting.image)) return;
     event.preventDefault();
     canvas.focus({ preventScroll: true });
     canvas.setPointerCapture(event.pointerId);
@@ -136,12 +136,12 @@ export function mount(element) {
     });
   }
   canvas.addEventListener("keydown", (event) => {
-    const photo = known(painting.photograph);
+    const chosen = known(painting.image);
     const steps = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
-    if (!photo) return;
-    painting.cursor ??= [photo.width / 2, photo.height / 2];
+    if (!chosen) return;
+    painting.cursor ??= [chosen.width / 2, chosen.height / 2];
     if (event.key in steps) {
-      const step = 0.02 * Math.max(photo.width, photo.height);
+      const step = 0.02 * Math.max(chosen.width, chosen.height);
       painting.cursor = painting.cursor.map((value, axis) => value + steps[event.key][axis] * step);
       sketch();
     } else if (event.key === " ") {
@@ -151,31 +151,31 @@ export function mount(element) {
   });
 
   async function refresh() {
-    if (!known(painting.photograph)) {
-      Object.assign(painting, { photograph: state.photographs[0]?.id ?? "", strokes: [], cursor: null });
+    if (!known(painting.image)) {
+      Object.assign(painting, { image: state.images[0]?.id ?? "", strokes: [], cursor: null });
     }
-    const photo = known(painting.photograph);
-    empty.hidden = Boolean(photo);
-    body.hidden = !photo;
-    choice.replaceChildren(...state.photographs.map((entry) => h("option", { value: entry.id }, entry.name)));
-    choice.value = painting.photograph;
+    const chosen = known(painting.image);
+    empty.hidden = Boolean(chosen);
+    body.hidden = !chosen;
+    choice.replaceChildren(...state.images.map((entry) => h("option", { value: entry.id }, entry.name)));
+    choice.value = painting.image;
     tiles.clear();
     grid.replaceChildren(
-      ...state.photographs.map((entry) => {
+      ...state.images.map((entry) => {
         const tile = stage({ label: () => "Parts" });
         tiles.set(entry.id, tile);
         tile.show(entry.id);
-        return h("figure", { class: "panel", "data-photograph": entry.id }, h("figcaption", {}, entry.name), tile.element);
+        return h("figure", { class: "panel", "data-image": entry.id }, h("figcaption", {}, entry.name), tile.element);
       }),
     );
-    if (!photo) return;
-    board.style.setProperty("--ratio", String(photo.width / photo.height));
-    image.alt = `Paint parts on ${photo.name}`;
+    if (!chosen) return;
+    board.style.setProperty("--ratio", String(chosen.width / chosen.height));
+    image.alt = `Paint parts on ${chosen.name}`;
     canvas.setAttribute("aria-label", image.alt);
-    image.src = await photograph(photo.id).catch(() => "");
+    image.src = await addressOf(chosen.id).catch(() => "");
     sketch();
     label();
   }
 
-  whenSeen(element, () => state.photographs.map((entry) => entry.id).join(), refresh);
+  whenSeen(element, () => state.images.map((entry) => entry.id).join(), refresh);
 }

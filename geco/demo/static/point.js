@@ -1,4 +1,4 @@
-// The tab Point: points of one photograph, and where they are in one or two others.
+// The tab Point: points of one image, and where they are in one or two others.
 
 import { download, h, number } from "./dom.js";
 import { act, board, known, state, watch } from "./state.js";
@@ -46,10 +46,10 @@ export function verdict(point, answer) {
 }
 
 function panel(slot, title) {
-  const choice = h("select", { "aria-label": title, onchange: () => act("place", { slot, photograph: choice.value }) });
+  const choice = h("select", { "aria-label": title, onchange: () => act("place", { slot, image: choice.value }) });
   const interactive = slot === 0;
   const view = stage({ editor: interactive ? board : null, label: () => title });
-  const empty = h("div", { class: "empty" }, "Drop or paste a photograph here, or ", fileButton("choose a file", slot));
+  const empty = h("div", { class: "empty" }, "Drop or paste an image here, or ", fileButton("choose a file", slot));
   const line = h("p", { class: "verdict", "data-slot": String(slot) });
   const head = h("figcaption", {}, h("span", {}, title), choice);
   const element = h("figure", { class: "panel", "data-slot": String(slot) }, head, view.element, empty, line);
@@ -59,8 +59,8 @@ function panel(slot, title) {
     const identity = slot ? state.targets[slot - 1] : state.source;
     element.hidden = slot === 2 && !options.second && !identity;
     choice.replaceChildren(
-      h("option", { value: "" }, state.photographs.length ? "(choose)" : "(no photographs yet)"),
-      ...state.photographs.map((photograph) => h("option", { value: photograph.id }, photograph.name)),
+      h("option", { value: "" }, state.images.length ? "(choose)" : "(no images yet)"),
+      ...state.images.map((entry) => h("option", { value: entry.id }, entry.name)),
     );
     choice.value = identity;
     empty.hidden = Boolean(identity);
@@ -130,9 +130,9 @@ export function mount(element) {
   const other = toggle("other side ◇", "Where the twin is: the left eye for a right one", state.twins, (on) =>
     act("twins", { on }),
   );
-  const second = toggle("second target", "A third photograph", options.second, (on) => {
+  const second = toggle("second target", "A third image", options.second, (on) => {
     options.second = on;
-    if (!on && state.targets[1]) act("place", { slot: 2, photograph: "" });
+    if (!on && state.targets[1]) act("place", { slot: 2, image: "" });
     else redraw();
   });
   const tools = h(

@@ -1,6 +1,6 @@
-// A stage: a photograph with a similarity map over it and numbered marks on it; with an editor, points are set and moved.
+// A stage: an image with a similarity map over it and numbered marks on it; with an editor, points are set and moved.
 
-import { h, photograph, say } from "./dom.js";
+import { addressOf, h, say } from "./dom.js";
 import { known, uploadAll, uploadFolder } from "./state.js";
 
 const STEP = 0.004; // of the longer side that an arrow key moves a point; with Shift ten times as far
@@ -9,9 +9,9 @@ const HINT =
   "Click to set a point. Keys: Enter sets one in the middle, arrow keys move the selected one (with Shift further), " +
   "N selects the next, Delete removes it, Control+Z undoes.";
 
-// An editor says which photograph, points and selected number there are, and adds, moves, selects, removes, undoes.
+// An editor says which image, points and selected number there are, and adds, moves, selects, removes, undoes.
 export function stage({ editor = null, label }) {
-  const image = h("img", { class: "photo", alt: "", draggable: false });
+  const image = h("img", { class: "pixels", alt: "", draggable: false });
   const heat = h("img", { class: "heat", alt: "", hidden: true, draggable: false });
   const marks = h("div", { class: "marks" });
   const element = h("div", { class: "stage" }, image, heat, marks);
@@ -36,7 +36,7 @@ export function stage({ editor = null, label }) {
     if (shown === identity) return;
     shown = identity;
     image.removeAttribute("src");
-    const address = await photograph(identity).catch(() => "");
+    const address = await addressOf(identity).catch(() => "");
     if (shown === identity) image.src = address;
   }
 
@@ -76,20 +76,20 @@ export function stage({ editor = null, label }) {
   return { element, show, over, mark };
 }
 
-function place(element, event, photo) {
+function place(element, event, entry) {
   const box = element.getBoundingClientRect();
-  const { width, height } = photo;
+  const { width, height } = entry;
   return [((event.clientX - box.left) / box.width) * width, ((event.clientY - box.top) / box.height) * height];
 }
 
 function listen(element, image, editor) {
-  const photo = () => known(editor.photograph());
+  const entry = () => known(editor.image());
   const point = (number) => editor.points().find((other) => String(other.number) === String(number));
   let dragged = null;
   let released = false; // a point was just let go of: the click that follows sets no new one
   element.addEventListener("pointerdown", (event) => {
     released = false;
-    if (event.button !== 0 || !photo()) return;
+    if (event.button !== 0 || !entry()) return;
     const grabbed = event.target.closest(".mark.point");
     element.focus({ preventScroll: true });
     if (grabbed) {
@@ -100,7 +100,7 @@ function listen(element, image, editor) {
     }
   });
   element.addEventListener("pointermove", (event) => {
-    if (dragged && point(dragged)) editor.move(point(dragged), ...place(element, event, photo()));
+    if (dragged && point(dragged)) editor.move(point(dragged), ...place(element, event, entry()));
   });
   const drop = () => {
     released = dragged !== null;
@@ -109,14 +109,14 @@ function listen(element, image, editor) {
   element.addEventListener("pointerup", drop);
   element.addEventListener("pointercancel", drop);
   element.addEventListener("click", (event) => {
-    if (released || event.target.closest(".mark.point") || !photo() || !image.src) return;
-    editor.add(...place(element, event, photo()));
+    if (released || event.target.closest(".mark.point") || !entry() || !image.src) return;
+    editor.add(...place(element, event, entry()));
   });
   element.addEventListener("keydown", (event) => keys(event, editor));
 }
 
 function keys(event, editor) {
-  const source = known(editor.photograph());
+  const source = known(editor.image());
   const points = editor.points();
   if (!source || event.altKey) return;
   const point = points.find((other) => other.number === editor.selected());

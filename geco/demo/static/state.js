@@ -2,7 +2,7 @@
 
 import { about, ask, busy, post, say } from "./dom.js";
 
-export const state = { photographs: [], source: "", targets: ["", ""], points: [], selected: 0, heat: ["", ""], undo: 0 };
+export const state = { images: [], source: "", targets: ["", ""], points: [], selected: 0, heat: ["", ""], undo: 0 };
 const views = new Set();
 
 export function watch(view) {
@@ -27,7 +27,7 @@ export async function act(what, values = {}) {
   return take(await post("act", { do: what, ...values }));
 }
 
-export const known = (identity) => state.photographs.find((photograph) => photograph.id === identity);
+export const known = (identity) => state.images.find((entry) => entry.id === identity);
 
 export async function upload(file, slot) {
   if (file.size > about.megabytes * 1e6) {
@@ -81,9 +81,9 @@ const moves = follower(async (next, later) => {
   take(answer);
 });
 
-// What an editable photograph of the board shows, and what can be done to it.
+// What an editable image of the board shows, and what can be done to it.
 export const board = {
-  photograph: () => state.source,
+  image: () => state.source,
   points: () => state.points,
   selected: () => state.selected,
   add: (x, y) => act("add", { x, y }),
@@ -96,23 +96,23 @@ export const board = {
   undo: () => act("undo"),
 };
 
-// The photographs of a folder, as many as there is room for; what is refused does not stop the others.
+// The images of a folder, as many as there is room for; what is refused does not stop the others.
 export async function uploadFolder(files) {
   const kinds = files.filter((file) => file.type.startsWith("image/") && !file.name.startsWith("."));
   kinds.sort((a, b) => (a.webkitRelativePath || a.name).localeCompare(b.webkitRelativePath || b.name, "en", { numeric: true }));
-  const room = about.photographs - state.photographs.length;
+  const room = about.images - state.images.length;
   const refused = [];
   for (const file of kinds.slice(0, room)) {
     if (!(await upload(file))) refused.push(file.name);
   }
   const lines = [];
-  if (!kinds.length) lines.push("there is no photograph in this folder");
+  if (!kinds.length) lines.push("there is no image in this folder");
   if (refused.length) lines.push(`${refused.length} could not be taken, such as ${refused[0]}`);
-  if (kinds.length > room) lines.push(`only ${room} of ${kinds.length} fit: the limit is ${about.photographs} photographs`);
+  if (kinds.length > room) lines.push(`only ${room} of ${kinds.length} fit: the limit is ${about.images} images`);
   if (lines.length) say(lines.join("; "));
 }
 
-// `refresh` is called when the element is seen and the photographs or points have changed since.
+// `refresh` is called when the element is seen and the images or points have changed since.
 export function whenSeen(element, key, refresh) {
   let seen = false;
   let drawn = null;

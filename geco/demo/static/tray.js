@@ -1,6 +1,6 @@
-// The tray above the tabs: examples, uploads, and the photographs of this page.
+// The tray above the tabs: examples, uploads, and the images of this page.
 
-import { about, h, photograph } from "./dom.js";
+import { about, addressOf, h } from "./dom.js";
 import { act, state, uploadAll, watch } from "./state.js";
 import { fileButton, folderButton, takesFiles } from "./stage.js";
 
@@ -8,29 +8,29 @@ const EXAMPLES = { face: "a face", tail: "a tail that is hidden", species: "anot
 
 function thumbnail(entry) {
   const image = h("img", { alt: entry.name, draggable: false });
-  photograph(entry.id).then(
+  addressOf(entry.id).then(
     (address) => (image.src = address),
     () => {},
   );
   const remove = h(
     "button",
-    { "aria-label": `remove ${entry.name}`, title: "Remove", onclick: () => act("remove", { photograph: entry.id }) },
+    { "aria-label": `remove ${entry.name}`, title: "Remove", onclick: () => act("remove", { image: entry.id }) },
     "✕",
   );
-  return h("li", { "data-photograph": entry.id }, image, h("span", {}, entry.name), remove);
+  return h("li", { "data-image": entry.id }, image, h("span", {}, entry.name), remove);
 }
 
 export function mount(element) {
   const examples = about.examples.map((name) =>
     h("button", { "data-example": name, onclick: () => act("example", { name }) }, EXAMPLES[name] ?? name),
   );
-  const list = h("ul", { class: "thumbnails", "aria-label": "Photographs" });
+  const list = h("ul", { class: "thumbnails", "aria-label": "Images" });
   const message = h("p", { class: "geco-message", role: "alert", hidden: true });
   element.replaceChildren(
     h(
       "div",
       { class: "tools" },
-      fileButton("Upload photographs", undefined, true),
+      fileButton("Upload images", undefined, true),
       folderButton("Upload a folder"),
       h("span", { class: "hint" }, "or drop, paste, or try"),
       ...examples,
@@ -41,8 +41,8 @@ export function mount(element) {
   takesFiles(element, undefined);
   let drawn = "";
   watch(() => {
-    const now = state.photographs.map((entry) => entry.id).join();
-    if (now !== drawn) list.replaceChildren(...state.photographs.map(thumbnail));
+    const now = state.images.map((entry) => entry.id).join();
+    if (now !== drawn) list.replaceChildren(...state.images.map(thumbnail));
     drawn = now;
   });
 }

@@ -40,7 +40,7 @@ def draw_references(pairs: PairSequence, protocol: FewShotProtocol) -> list[Draw
     if not draws:
         least = min(protocol.references)
         raise InputError(
-            f"no category has {2 * least} animals with keypoints, {least} as references and as many as targets; "
+            f"no category has {2 * least} animals with keypoints, {least} as references and {least} as targets; "
             "give fewer references, or more data"
         )
     return draws

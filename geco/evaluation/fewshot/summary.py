@@ -216,8 +216,8 @@ def _draw_table(
     columns = ("references", "images", "points", "lowest draw", "highest draw", "gain")
     note = (
         f"PCK@{protocol.alpha:g} of votes in the draws where it is lowest and highest; gain: PCK of votes "
-        f"minus that of transfer from {_case(sizes[0])}, of the same points. Categories with fewer than twice as many "
-        "animals are left out."
+        f"minus that of transfer from {_case(sizes[0])}, of the same points. Categories with fewer animals than "
+        "twice the references are left out."
     )
     return Table("draws", "Draws of references", columns, tuple(rows), note=note)
 
@@ -229,8 +229,8 @@ def _review_table(reviewed: dict[int, dict[str, float]], protocol: FewShotProtoc
     ]
     note = (
         "wrong: misplaced, or visible and hidden mixed up; calibration error: mean distance of uncertainty and share "
-        f"wrong; errors found: in the {protocol.reviewed:.0%} of the points that are most uncertain, at best (nobody "
-        "finds more errors than points reviewed), and the same among points said to be visible; review: points to "
+        f"wrong; errors found: in the {protocol.reviewed:.0%} of the points that are most uncertain, at best (at "
+        "most one error for each point reviewed), and the same among points said to be visible; review: points to "
         f"correct until {protocol.right:.0%} are right, the most uncertain first, and at random."
     )
     return Table("uncertainty", "What the uncertainty of votes is worth, in %", columns, tuple(rows), note=note)

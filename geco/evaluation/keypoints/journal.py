@@ -70,7 +70,7 @@ class Journal:
             self._file.flush()
 
     def close(self) -> None:
-        """Nothing more will be added."""
+        """Close the file; nothing more can be added."""
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -81,7 +81,7 @@ def predict(
     alone = folder is not None and processes.index == 0
     with locks.hold(folder, what="evaluation") if alone else nullcontext():  # type: ignore[arg-type]
         journal = Journal(folder, about={} if folder is None else _about(encoder, pairs, how), process=processes.index)
-        processes.wait()  # nobody writes while somebody still reads
+        processes.wait()  # no process writes while another still reads
         waiting = [index for index in range(len(pairs)) if index not in journal.done]
         features = cache or (None if folder is None else folder / "features")
         journal.open()

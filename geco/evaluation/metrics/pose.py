@@ -75,14 +75,14 @@ class RotationErrors:
         return Estimate(float(angles.quantile(0.5)), float(low), float(high))
 
     def within(self, degrees: float, *, resamples: int = 1000, seed: int = 0) -> Estimate:
-        """Share of the images whose rotation is at most so far off."""
+        """Share of the images whose rotation is off by at most this many degrees."""
         hits = (torch.tensor(self.angles, dtype=torch.float64) <= degrees).double()[None, :, None]
         low, high = interval(bootstrap(hits, torch.ones_like(hits), resamples=resamples, seed=seed)[:, 0, 0])
         return Estimate(float(hits.mean()), float(low), float(high))
 
 
 def weighted_medians(values: Float[Tensor, "n"], *, resamples: int, seed: int) -> Float[Tensor, "s"]:
-    """Medians of draws with replacement; the same draws for every run of as many images pair them."""
+    """Medians of draws with replacement; runs with the same number of images get the same draws, which pairs them."""
     medians = [
         torch.repeat_interleave(values, times.long()).quantile(0.5)
         for chunk in draws(len(values), resamples=resamples, seed=seed)

@@ -80,5 +80,5 @@ def effort_at_random(wrong: Bool[Tensor, "n"], *, right: float) -> float:
 
 
 def oracle(wrong: Bool[Tensor, "n"], *, reviewed: float) -> float:
-    """What `share_found` is at most: nobody finds more errors than points reviewed."""
+    """The largest possible `share_found`: at most one error is found for each point reviewed."""
     return share_found(wrong.double(), wrong, reviewed=reviewed)

@@ -24,7 +24,7 @@ TOGETHER = 64  # questions that brute force scores at once
 
 @dataclass(frozen=True)
 class Answers:
-    """The best images of each question and the places in them, best first, the asking photograph left out."""
+    """The best images of each question and the places in them, best first, the asking image left out."""
 
     names: tuple[tuple[str, ...], ...]
     xy: tuple[tuple[tuple[float, float], ...], ...]
@@ -41,8 +41,8 @@ def names_by_path(index: PartIndex) -> dict[Path, str]:
 def ask(
     index: PartIndex, questions: Sequence[Question], protocol: SearchProtocol, *, progress: Progress = silent
 ) -> Answers:
-    """The first answers of the index to each question, whatever their score; features of photographs are read."""
-    settings = replace(protocol.search, count=protocol.count + 1, threshold=-1.0)  # one may be the photograph itself
+    """The first answers of the index to each question, whatever their score; features of images are read."""
+    settings = replace(protocol.search, count=protocol.count + 1, threshold=-1.0)  # one may be the image itself
     own = names_by_path(index)
     names, places, scores, seconds = [], [], [], []
     for number, question in enumerate(questions, 1):
@@ -107,6 +107,6 @@ def _descriptor(source: FeatureMap, question: Question, match: MatchSettings) ->
 
 
 def _name(own: dict[Path, str], question: Question) -> str:
-    if question.photo.resolve() not in own:
-        raise InputError(f"the features have no image {question.photo}; extract all photographs of the datasets")
-    return own[question.photo.resolve()]
+    if question.image.resolve() not in own:
+        raise InputError(f"the features have no image {question.image}; extract all images of the datasets")
+    return own[question.image.resolve()]

@@ -1,4 +1,4 @@
-"""What is asked, and what is true: annotated objects of photographs, and keypoints of held-out ones."""
+"""The questions of the search benchmark and their true answers: annotated keypoints of held-out and other images."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from geco.types import Keypoints, Skeleton, View
 
 @dataclass(frozen=True)
 class Annotated:
-    """An annotated object of a photograph."""
+    """An annotated object of an image."""
 
     group: str  # objects of a group have the same keypoints: row i of one means what row i of another means
     category: str
@@ -31,7 +31,7 @@ class Annotated:
 
 @dataclass(frozen=True)
 class Gallery:
-    """The annotated objects of each photograph, and which photographs are held out: only they ask."""
+    """The annotated objects of each image, and which images are held out: questions come only from those."""
 
     objects: Mapping[Path, tuple[Annotated, ...]]
     held_out: frozenset[Path]
@@ -39,26 +39,26 @@ class Gallery:
 
 @dataclass(frozen=True)
 class Question:
-    """A keypoint of an object of a held-out photograph."""
+    """A keypoint of an object of a held-out image."""
 
-    photo: Path
+    image: Path
     xy: tuple[float, float]
     group: str
     category: str
     row: int
     twin: int  # the row of its counterpart; its own if it has none
-    relevant: int  # other photographs of the gallery that show it
+    relevant: int  # other images of the gallery that show it
 
 
 def gather(splits: Iterable[tuple[str, PairDataset, bool]]) -> Gallery:
     """The gallery of some splits: the name of the dataset, its pairs, and whether they are held out.
 
-    Files with the same content are one photograph. Keypoints without names mean the same in two categories of a dataset
-    only if the categories share a photograph with the same points (PF-WILLOW's cars do).
+    Files with the same content are one image. Keypoints without names mean the same in two categories of a dataset
+    only if the categories share an image with the same points (PF-WILLOW's cars do).
     """
     objects: dict[Path, dict[str, Annotated]] = {}
     asking: set[Path] = set()
-    files_of, groups = _Photographs(), _Groups()
+    files_of, groups = _ImageFiles(), _Groups()
     for name, pairs, is_held_out in splits:
         for view in pairs.views:
             path = files_of.path(view)
@@ -77,7 +77,7 @@ def gather(splits: Iterable[tuple[str, PairDataset, bool]]) -> Gallery:
     return Gallery(renamed, frozenset(asking))
 
 
-class _Photographs:
+class _ImageFiles:
     """Files by their content: the first of several copies stands for all."""
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class _Photographs:
         self._known: dict[Path, Path] = {}
 
     def path(self, view: View) -> Path:
-        path = _photograph(view)
+        path = _image_file(view)
         if path not in self._known:
             self._known[path] = self._first.setdefault(files.sha256(path), path)
         return self._known[path]
@@ -113,14 +113,14 @@ class _Groups:
             return annotated
         joined = sorted(self._joined[annotated.group])
         categories = [category for _, category in joined]
-        # Names are no paths: their first characters are what is wanted.
+        # Names are not paths: `commonprefix` compares their characters, as intended.
         common = os.path.commonprefix(categories).strip(" (-_") if len(categories) > 1 else categories[0]  # noqa: RUF071
         return replace(annotated, group=str(joined), category=common or ", ".join(categories))
 
 
-def _photograph(view: View) -> Path:
+def _image_file(view: View) -> Path:
     if not isinstance(view.image, Path) or view.window is not None:
-        raise InputError(f"{view.label}: search is evaluated on files of whole photographs; load it without crop")
+        raise InputError(f"{view.label}: search is evaluated on files of whole images; load it without crop")
     return view.image
 
 
@@ -131,7 +131,7 @@ def _side(view: View) -> float:
 
 
 def draw_questions(gallery: Gallery, protocol: SearchProtocol) -> list[Question]:
-    """The questions of each category, in alphabetical order: random keypoints, photographs as different as possible."""
+    """The questions of each category, in alphabetical order: random keypoints, images as different as possible."""
     showing = _showing(gallery)
     by_category: dict[str, dict[Path, list[Question]]] = {}
     for path in sorted(gallery.held_out):
@@ -139,19 +139,19 @@ def draw_questions(gallery: Gallery, protocol: SearchProtocol) -> list[Question]
             some = by_category.setdefault(annotated.category, {}).setdefault(path, [])
             some += [question for question in _questions(path, annotated, showing) if question.relevant]
     questions = []
-    for category, photos in sorted(by_category.items()):
+    for category, by_image in sorted(by_category.items()):
         random = Random(f"{protocol.seed}/{category}")
-        shuffled = [random.sample(some, len(some)) for some in random.sample(list(photos.values()), len(photos))]
+        shuffled = [random.sample(some, len(some)) for some in random.sample(list(by_image.values()), len(by_image))]
         depth = max(map(len, shuffled), default=0)
         rounds = [some[turn] for turn in range(depth) for some in shuffled if turn < len(some)]
         questions += rounds[: protocol.questions]
     if not questions:
-        raise InputError("no held-out photograph shows a keypoint that another photograph shows; give more data")
+        raise InputError("no held-out image shows a keypoint that another image shows; give more data")
     return questions
 
 
 def _showing(gallery: Gallery) -> dict[tuple[str, int], set[Path]]:
-    """The photographs that show each keypoint."""
+    """The images that show each keypoint."""
     showing: dict[tuple[str, int], set[Path]] = {}
     for path, some in gallery.objects.items():
         for annotated in some:
@@ -173,7 +173,7 @@ def _questions(path: Path, annotated: Annotated, showing: Mapping[tuple[str, int
 def near(
     objects: Sequence[Annotated], xy: Float[Tensor, "2"], question: Question, *, alpha: float
 ) -> tuple[bool, bool, bool]:
-    """Whether a place of a photograph is near the keypoint, near its twin, and whether it has such objects at all."""
+    """Whether a place of an image is near the keypoint, near its twin, and whether it has such objects at all."""
     alike = [annotated for annotated in objects if annotated.group == question.group]
     own = any(bool(_within(annotated, xy, alpha)[question.row]) for annotated in alike)
     has_twin = question.twin != question.row

@@ -32,10 +32,10 @@ def run(
     protocol: SearchProtocol = DEFAULTS,
     *,
     label: str = "model",
-    data: str = "photographs",
+    data: str = "images",
     progress: Progress = silent,
 ) -> Report:
-    """The report of an index whose collection holds the photographs of the gallery."""
+    """The report of an index whose collection holds the images of the gallery."""
     questions = draw_questions(gallery, protocol)
     answers = ask(index, questions, protocol, progress=progress)
     exact = brute_force(index, questions, protocol, progress=progress)
@@ -71,7 +71,7 @@ def _gallery_names(index: PartIndex, gallery: Gallery) -> dict[Path, str]:
     missing = [path for path in gallery.objects if path.resolve() not in own]
     if missing:
         raise InputError(
-            f"the features lack {len(missing)} of {len(gallery.objects)} photographs, the first is {missing[0]}; "
+            f"the features lack {len(missing)} of {len(gallery.objects)} images, the first is {missing[0]}; "
             "extract all of them"
         )
     return {path: own[path.resolve()] for path in gallery.objects}
@@ -86,7 +86,7 @@ def summarise(
     *,
     seconds: tuple[Sequence[float], Sequence[float]],
     label: str = "model",
-    data: str = "photographs",
+    data: str = "images",
     about: dict[str, object] | None = None,
 ) -> Report:
     """The report of what was answered; `seconds` are those of brute force, in all and without reading."""
@@ -135,12 +135,12 @@ def _estimate(part: Tensor, whole: Tensor, protocol: SearchProtocol) -> Estimate
 def _precision_table(rows: Sequence[tuple[Cell, ...]], protocol: SearchProtocol) -> Table:
     columns = ("category", "questions", f"precision@{protocol.count}", "confused", "elsewhere", "other")
     note = (
-        f"precision: of the first {protocol.count} answers (of as many as photographs show the keypoint, if they are "
-        f"fewer) those within {protocol.alpha:g} of the longer side of the object's box from the same keypoint; "
+        f"precision: of the first {protocol.count} answers (fewer if fewer images show the "
+        f"keypoint), those within {protocol.alpha:g} of the longer side of the object's box from the same keypoint; "
         "confused: of those near the keypoint or its left/right twin, if it has one, the ones near the "
-        "twin; elsewhere: another place of a photograph with such an object; other: a photograph without one."
+        "twin; elsewhere: another place of an image with such an object; other: an image without one."
     )
-    title = "Answers to annotated keypoints of held-out photographs, in %"
+    title = "Answers to annotated keypoints of held-out images, in %"
     return Table("precision", title, columns, tuple(rows), note)
 
 

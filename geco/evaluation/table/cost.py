@@ -100,7 +100,7 @@ def _part_views(column: PartsColumn) -> Iterator[View]:
 
 
 def conditions(encoder: Encoder, settings: TableSettings) -> RuntimeProtocol | None:
-    """Under which an encoder is timed, one image at a time; None if it cannot be, or is not to be."""
+    """The conditions that an encoder is timed under, one image at a time; None if it cannot or shall not be timed."""
     if not settings.repeats or not isinstance(encoder, Timed):
         return None
     # What it is called in: the weights of an exported model may be of other kinds.
@@ -127,7 +127,7 @@ def _device(name: str) -> str:
 
 
 def timing(encoder: Encoder, label: str, protocol: RuntimeProtocol, *, seconds: float, most: float) -> Report:
-    """The running time of an encoder under its `conditions`, which takes some `seconds` an image; 0: nobody knows.
+    """The running time of an encoder under its `conditions`, which takes some `seconds` an image; 0: unknown.
 
     A slow one is called less often than the conditions say, so that timing takes about `most` seconds.
     """

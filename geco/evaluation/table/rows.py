@@ -32,12 +32,12 @@ Announce = Callable[[str, RowCost], None]  # the label of a row that is about to
 
 
 def unannounced(label: str, cost: RowCost) -> None:
-    """What a row will cost, said to nobody."""
+    """The `Announce` that says nothing."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A model that is loaded when it is its turn."""
+    """A model, loaded when its row is evaluated."""
 
     label: str  # also by which the paper's row is found
     load: Callable[[], Encoder]

@@ -164,7 +164,7 @@ def _marks(record: Mapping[str, Any], names: Sequence[str], where: str) -> dict[
         if flag not in (0, 1, 2):
             raise InputError(f"{where}: the v of {checks.shown(name)} should be 0, 1 or 2, got {flag:g}")
         state = (UNKNOWN, HIDDEN, VISIBLE)[int(flag)]
-        if state == HIDDEN and x == y == 0:  # hidden, and nobody says where
+        if state == HIDDEN and x == y == 0:  # hidden, at an unknown place
             x = y = math.nan
         marks[name] = Mark(x, y, state, *(column[row] for column in added))
     return marks

@@ -232,7 +232,7 @@ def written_name(path: Path, output: Path) -> str:
 
 
 def size_of(image: LabelledImage) -> Size | None:
-    """(height, width) of a labelled image, from its file if the labels do not say; None if nobody can tell."""
+    """(height, width) of a labelled image, from its file if the labels do not say; None if that cannot be read."""
     if image.size is not None or image.frame is not None:
         return image.size
     try:

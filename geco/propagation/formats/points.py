@@ -142,7 +142,7 @@ def _track(cells: dict[str, str]) -> str:
 
 
 def write(labels: LabelSet, path: Path, *, output: Path) -> None:
-    """Write a table of points; columns that nobody needs are left out."""
+    """Write a table of points; columns without any value are left out."""
     animals = [animal for image in labels.images for animal in image.animals]
     needed = {
         "frame": any(image.frame is not None for image in labels.images),

@@ -74,7 +74,7 @@ class TrackWriter:
             raise InputError(f"{frame.path}: tracks are of frames with one animal, got {len(frame.animals)}")
         (animal,) = frame.animals
         shown = animal if self.format == "csv" else _with_likelihood(animal)
-        # The size of SLEAP's videos comes with the number of frames, which nobody knows yet.
+        # The size of SLEAP's videos comes with the number of frames, which is not known yet.
         size = None if self.format == "sleap" else frame.size
         self._pending.append(replace(frame, animals=(shown,), size=size))
         if len(self._pending) >= self._chunk:
@@ -103,7 +103,7 @@ class TrackWriter:
 
 
 def _with_likelihood(animal: Animal) -> Animal:
-    """The animal with likelihoods for scores, as those formats have them, and nobody's name."""
+    """The animal with likelihoods for scores, as those formats have them, and without its name."""
     score = animal.score
     if animal.uncertainty is not None:
         score = (1 - animal.uncertainty).where(animal.state == VISIBLE, 0.0)

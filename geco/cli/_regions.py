@@ -13,13 +13,13 @@ from geco.system import listing
 SourceBox = Annotated[
     str | None,
     typer.Option(
-        "--box", "--source-box", help="x0,y0,x1,y1 in pixels of the source: only this is looked at.", metavar="BOX"
+        "--box", "--source-box", help="Use only this box of the source: x0,y0,x1,y1 in pixels.", metavar="BOX"
     ),
 ]
 TargetBoxes = Annotated[
     list[str] | None,
     typer.Option(
-        "--target-box", help="The same of the target; of several, one for all or one for each.", metavar="BOX"
+        "--target-box", help="The same for the target; for several targets, one for all or one for each.", metavar="BOX"
     ),
 ]
 SourceMask = Annotated[
@@ -29,7 +29,7 @@ TargetMasks = Annotated[
     list[Path] | None,
     typer.Option(
         "--target-mask",
-        help="Mask of the object in the target, to which answers are restricted; of several targets, one for all, one "
+        help="Mask of the object in the target, to which answers are restricted; for several targets, one for all, one "
         "for each, or a folder of masks with the targets' names.",
     ),
 ]

@@ -1,9 +1,9 @@
-"""A folder of photographs without any annotation, for distillation: pairs of images, and no keypoints to compare.
+"""A folder of images without any annotation, for distillation: pairs of images without keypoints.
 
     root/**/*.jpg    and .png, .webp, …
 
-Each photograph is the source of one pair and the target of another. One that has VOC's id as its name and is in a
-validation or test list of a dataset is left out.
+Each image is the source of one pair and the target of another. An image whose file name is a PASCAL VOC id in the
+validation or test list of a benchmark is left out.
 """
 
 from pathlib import Path
@@ -12,14 +12,14 @@ from random import Random
 import torch
 
 from geco import images
-from geco.data import Pairs, benchmark_photographs, choose, tolerating
+from geco.data import Pairs, benchmark_images, choose, tolerating
 from geco.errors import InputError
 from geco.system import listing
 from geco.types import Keypoints, Skeleton, View
 
 SPLITS = ("train",)
-CATEGORY = "photograph"
-NOTHING = Skeleton((), (), None)  # without a mirror table nothing is flipped
+CATEGORY = "image"
+NO_SKELETON = Skeleton((), (), None)  # without a mirror table nothing is flipped
 _NO_POINTS = Keypoints(torch.zeros(0, 2), torch.zeros(0, dtype=torch.bool))
 
 
@@ -31,13 +31,13 @@ def load(
     spare_benchmarks: bool = True,
     faults: list[str] | None = None,
 ) -> Pairs:
-    """As many pairs as photographs, drawn with the seed; the box of each is the whole photograph.
+    """One pair for each image, drawn with the seed; the box of each view is its whole image.
 
-    `spare_benchmarks` leaves out photographs of the validation and test lists of other datasets
+    `spare_benchmarks` leaves out images of the validation and test lists of other datasets
     (`data.benchmark_lists`). `faults` collects what is wrong, which is left out.
     """
     choose(split, SPLITS, what="split")
-    root, spared = Path(root), benchmark_photographs() if spare_benchmarks else frozenset()
+    root, spared = Path(root), benchmark_images() if spare_benchmarks else frozenset()
     views: list[View] = []
     with tolerating(faults):
         for path in listing.image_files([root]):
@@ -45,11 +45,11 @@ def load(
                 with tolerating(faults):
                     views.append(_view(path, root))
         if not views:
-            raise InputError(f"{root}: every photograph is in a benchmark's validation or test list; give other ones")
+            raise InputError(f"{root}: every image is in a benchmark's validation or test list; give other images")
     order = list(range(len(views)))
     Random(seed).shuffle(order)
     rows = list(zip(order, order[1:] + order[:1], strict=True))
-    return Pairs(tuple(views), rows, [CATEGORY] * len(rows), [NOTHING] * len(rows))
+    return Pairs(tuple(views), rows, [CATEGORY] * len(rows), [NO_SKELETON] * len(rows))
 
 
 def _view(path: Path, root: Path) -> View:

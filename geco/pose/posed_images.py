@@ -28,29 +28,29 @@ class PosedImage:
     camera: Camera
 
 
-def read_posed(path: str | Path, *, photographs: str | Path | None = None) -> list[PosedImage]:
+def read_posed(path: str | Path, *, image_folder: str | Path | None = None) -> list[PosedImage]:
     """Images and cameras of a COLMAP text model (a folder with cameras.txt and images.txt) or a transforms.json.
 
-    `photographs` is the folder of the image files; without it they are looked for beside the file that names them.
+    `image_folder` holds the image files; without it they are looked for beside the file that names them.
     """
     path = Path(path)
     if (path / "images.txt").is_file():
-        return _from_colmap(path, Path(photographs) if photographs else path)
+        return _from_colmap(path, Path(image_folder) if image_folder else path)
     path = path / "transforms.json" if path.is_dir() else path
     if not path.is_file():
         raise MissingFileError(
             f"{path}: no such file; expected COLMAP's cameras.txt and images.txt, or transforms.json"
         )
-    return _from_transforms(path, Path(photographs) if photographs else path.parent)
+    return _from_transforms(path, Path(image_folder) if image_folder else path.parent)
 
 
-def _from_colmap(folder: Path, photographs: Path) -> list[PosedImage]:
+def _from_colmap(folder: Path, image_folder: Path) -> list[PosedImage]:
     try:
         lenses = dict(_lens(line) for line in _lines(folder / "cameras.txt"))
         # Every second line lists the points of an image; it may be empty.
         rows = (folder / "images.txt").read_text().splitlines()
         kept = [line for line in rows if not line.startswith("#")]
-        return [_colmap_image(line, lenses, photographs) for line in kept[::2] if line.strip()]
+        return [_colmap_image(line, lenses, image_folder) for line in kept[::2] if line.strip()]
     except FileNotFoundError as error:
         raise MissingFileError(
             f"{error.filename}: no such file; a COLMAP text model has cameras.txt and images.txt"
@@ -77,7 +77,7 @@ def _lens(line: str) -> tuple[str, Camera]:
     return number, Camera(np.eye(3), np.zeros(3), focal, centre, (int(height), int(width)))
 
 
-def _colmap_image(line: str, lenses: dict[str, Camera], photographs: Path) -> PosedImage:
+def _colmap_image(line: str, lenses: dict[str, Camera], image_folder: Path) -> PosedImage:
     from scipy.spatial.transform import Rotation
 
     _, *numbers, lens, name = line.split(maxsplit=9)
@@ -85,13 +85,13 @@ def _colmap_image(line: str, lenses: dict[str, Camera], photographs: Path) -> Po
     rotation = Rotation.from_quat([x, y, z, w]).as_matrix()
     known = lenses[lens]
     camera = Camera(rotation, np.array(translation), known.focal, known.centre, known.size)
-    return _found(photographs / name, camera)
+    return _found(image_folder / name, camera)
 
 
-def _from_transforms(path: Path, photographs: Path) -> list[PosedImage]:
+def _from_transforms(path: Path, image_folder: Path) -> list[PosedImage]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        return [_frame({**content, **frame}, photographs) for frame in content["frames"]]
+        return [_frame({**content, **frame}, image_folder) for frame in content["frames"]]
     except DAMAGE as error:
         if isinstance(error, InputError):
             raise
@@ -102,12 +102,12 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__} {' '.join(str(error).split())[:120]}"
 
 
-def _frame(entry: dict[str, Any], photographs: Path) -> PosedImage:
+def _frame(entry: dict[str, Any], image_folder: Path) -> PosedImage:
     bent = {name: entry[name] for name in DISTORTION if entry.get(name)}
     if bent:
         shown = ", ".join(f"{name} {value}" for name, value in bent.items())[:80]
         raise InputError(f"{entry['file_path']} was taken through a lens that distorts ({shown}); undistort first")
-    path = photographs / entry["file_path"]
+    path = image_folder / entry["file_path"]
     path = path if path.suffix else path.with_suffix(".png")
     to_world = np.array(entry["transform_matrix"], np.float64)
     height, width = (int(entry["h"]), int(entry["w"])) if "h" in entry else images.size_of(path)

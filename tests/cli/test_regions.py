@@ -38,8 +38,8 @@ def invoke(app, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def two(photo):
-    return photo("a.jpg", seed=1), photo("b.jpg", (80, 100), seed=2)
+def two(image_file):
+    return image_file("a.jpg", seed=1), image_file("b.jpg", (80, 100), seed=2)
 
 
 def test_help_does_not_import_torch():

@@ -1,4 +1,4 @@
-"""Uploaded bytes: what becomes a photograph, what is refused in one line, and that names are never paths."""
+"""Uploaded bytes: what becomes an image, what is refused in one line, and that names are never paths."""
 
 import io
 import struct
@@ -10,8 +10,8 @@ import torch
 from PIL import Image
 
 from geco import images
-from geco.demo.photographs import NAME_LENGTH, admit, label_of
 from geco.demo.settings import AppSettings
+from geco.demo.uploads import NAME_LENGTH, admit, label_of
 from geco.errors import InputError
 
 SETTINGS = AppSettings(side=128, megapixels=1)
@@ -36,22 +36,22 @@ def claimed(width, height):
     )
 
 
-def test_a_small_photograph_is_kept_as_images_read_it():
+def test_a_small_image_is_kept_as_images_read_it():
     content = encoded(120, 90)
-    photograph = admit(content, "a.png", SETTINGS)
-    assert (photograph.size, photograph.shown) == ((90, 120), (90, 120))
-    assert torch.equal(photograph.pixels, images.read(content))
-    with Image.open(io.BytesIO(photograph.jpeg())) as shown:
+    image = admit(content, "a.png", SETTINGS)
+    assert (image.size, image.shown) == ((90, 120), (90, 120))
+    assert torch.equal(image.pixels, images.read(content))
+    with Image.open(io.BytesIO(image.jpeg())) as shown:
         assert (shown.format, shown.size) == ("JPEG", (120, 90))
-        difference = np.asarray(shown).astype(int) - photograph.pixels.permute(1, 2, 0).numpy()
+        difference = np.asarray(shown).astype(int) - image.pixels.permute(1, 2, 0).numpy()
         assert abs(difference).mean() < 5
 
 
 def test_a_large_one_is_scaled_down_but_points_count_in_its_own_pixels():
-    photograph = admit(encoded(512, 256), "a.png", SETTINGS)
-    assert (photograph.size, photograph.shown) == ((256, 512), (64, 128))
+    image = admit(encoded(512, 256), "a.png", SETTINGS)
+    assert (image.size, image.shown) == ((256, 512), (64, 128))
     smaller = np.asarray(Image.open(io.BytesIO(encoded(512, 256))).resize((128, 64), Image.Resampling.BILINEAR))
-    assert abs(photograph.pixels.permute(1, 2, 0).numpy().astype(int) - smaller).max() <= 2
+    assert abs(image.pixels.permute(1, 2, 0).numpy().astype(int) - smaller).max() <= 2
 
 
 @pytest.mark.parametrize(
@@ -82,11 +82,11 @@ def test_what_is_refused_is_one_line_that_names_the_file(content, message):
         ("cat.jpg", "cat.jpg"),
         ("../../etc/passwd", "passwd"),
         ("C:\\Users\\me\\cat.jpg", "cat.jpg"),
-        ("..", "photograph"),
+        ("..", "image"),
         (".hidden", "hidden"),
-        ("", "photograph"),
+        ("", "image"),
         ("a\nb\x00c.png", "a b c.png"),
-        ("folder/", "photograph"),
+        ("folder/", "image"),
     ],
 )
 def test_a_name_is_a_label_and_never_a_path(name, label):

@@ -1,4 +1,4 @@
-"""Photographs of a session: uploaded bytes → pixels in memory, and what an encoder makes of them, computed once."""
+"""Images of a session: uploaded bytes → pixels in memory, and what an encoder makes of them, computed once."""
 
 import io
 from collections.abc import Callable
@@ -18,15 +18,15 @@ from geco.matching import Target, prepare
 from geco.matching.settings import MatchSettings
 from geco.types import Encoder, FeatureMap, Size
 
-NAME_LENGTH = 60  # characters of the name of a photograph
+NAME_LENGTH = 60  # characters of the name of an image
 QUALITY = 90  # of the JPEG that a browser is shown
 
 Kept = TypeVar("Kept")
 
 
 @dataclass
-class Photograph:
-    """One photograph, scaled down if it is large; `size` is its own, in which points count."""
+class SessionImage:
+    """One image, scaled down if it is large; `size` is its own, in which points count."""
 
     name: str
     size: Size
@@ -34,7 +34,7 @@ class Photograph:
     kept: dict[tuple[object, ...], object] = field(default_factory=dict)  # what has been computed of it
 
     def features(self, encoder: Encoder, *, mirrored: bool = False) -> FeatureMap:
-        """Features of the photograph, or of its mirror image."""
+        """Features of the image, or of its mirror image."""
 
         def extract() -> FeatureMap:
             pixels = self.pixels.flip(-1) if mirrored else self.pixels
@@ -43,7 +43,7 @@ class Photograph:
         return self._once(("features", id(encoder), mirrored), extract)
 
     def target(self, encoder: Encoder, settings: MatchSettings) -> Target:
-        """The photograph ready to be asked about points; of encoders whose maps can be compared as they are."""
+        """The image ready to be asked about points; of encoders whose maps can be compared as they are."""
         return self._once(("target", id(encoder)), lambda: prepare(self.features(encoder), settings))
 
     def jpeg(self) -> bytes:
@@ -67,11 +67,11 @@ class Photograph:
         return self.pixels.shape[-2], self.pixels.shape[-1]
 
 
-def admit(content: bytes, name: str, settings: AppSettings) -> Photograph:
-    """The photograph in an uploaded file, if it is one and within the limits; `name` is shown, and never a path."""
+def admit(content: bytes, name: str, settings: AppSettings) -> SessionImage:
+    """The image in an uploaded file, if it is one and within the limits; `name` is shown, and never a path."""
     name = label_of(name)
     if not content:
-        raise InputError(f"{name} is empty; choose a photograph")
+        raise InputError(f"{name} is empty; choose an image")
     if len(content) > settings.megabytes * 1e6:
         raise InputError(
             f"{name} has {len(content) / 1e6:.0f} MB, above the limit of {settings.megabytes:g} MB; save it smaller"
@@ -84,15 +84,15 @@ def admit(content: bytes, name: str, settings: AppSettings) -> Photograph:
     return of_pixels(pixels, name, settings)
 
 
-def of_pixels(pixels: UInt8[Tensor, "3 _ _"], name: str, settings: AppSettings) -> Photograph:
-    """A photograph of these pixels, scaled down if it is large."""
+def of_pixels(pixels: UInt8[Tensor, "3 _ _"], name: str, settings: AppSettings) -> SessionImage:
+    """An image of these pixels, scaled down if it is large."""
     size = pixels.shape[-2], pixels.shape[-1]
     if max(size) > settings.side:
         scale = settings.side / max(size)
         height, width = (max(8, round(side * scale)) for side in size)
         smaller = geometry.resize_image(pixels.float() / 255, (height, width)).clamp(0, 1)
         pixels = (smaller * 255).round().to(torch.uint8)
-    return Photograph(name, size, pixels)
+    return SessionImage(name, size, pixels)
 
 
 def label_of(name: str) -> str:
@@ -101,4 +101,4 @@ def label_of(name: str) -> str:
     text = " ".join("".join(c if c.isprintable() else " " for c in last).split()).lstrip(". ")
     if len(text) > NAME_LENGTH:
         text = f"{text[: NAME_LENGTH - 9]}…{text[-8:]}"
-    return text or "photograph"
+    return text or "image"

@@ -1,4 +1,4 @@
-"""Posed photographs in COLMAP's and NeRF's formats, against the cameras that wrote them."""
+"""Posed images in COLMAP's and NeRF's formats, against the cameras that wrote them."""
 
 import json
 
@@ -17,7 +17,7 @@ from geco.types import FeatureMap
 SIZE = (60, 80)
 
 
-def photographed(folder, count=3):
+def rendered(folder, count=3):
     cameras = orbit(animal().vertices, count, size=SIZE, seed=8)
     scene = Scene(animal())
     for i, camera in enumerate(cameras):
@@ -49,17 +49,17 @@ def transforms(folder, cameras):
 
 @pytest.mark.parametrize("write", [colmap, transforms])
 def test_cameras_come_back(tmp_path, write):
-    cameras = photographed(tmp_path)
+    cameras = rendered(tmp_path)
     write(tmp_path, cameras)
     posed = read_posed(tmp_path)
     assert [p.path.name for p in posed] == ["0.png", "1.png", "2.png"]
-    for photograph, camera in zip(posed, cameras, strict=True):
+    for image, camera in zip(posed, cameras, strict=True):
         points = animal().vertices
-        assert np.allclose(photograph.camera.project(points)[0], camera.project(points)[0], atol=1e-6)
+        assert np.allclose(image.camera.project(points)[0], camera.project(points)[0], atol=1e-6)
 
 
-def test_a_mesh_is_decorated_from_photographs(tmp_path):
-    cameras = photographed(tmp_path)
+def test_a_mesh_is_decorated_from_posed_images(tmp_path):
+    cameras = rendered(tmp_path)
     colmap(tmp_path, cameras)
 
     class Colours:
@@ -92,7 +92,7 @@ def test_a_mesh_is_decorated_from_photographs(tmp_path):
     ],
 )
 def test_a_frame_that_is_no_pinhole_camera_is_one_line(tmp_path, frame, said):
-    transforms(tmp_path, photographed(tmp_path, 1))
+    transforms(tmp_path, rendered(tmp_path, 1))
     content = json.loads((tmp_path / "transforms.json").read_text())
     content["frames"][0].update(frame)
     (tmp_path / "transforms.json").write_text(json.dumps(content))
@@ -104,7 +104,7 @@ def test_a_frame_that_is_no_pinhole_camera_is_one_line(tmp_path, frame, said):
 def test_what_is_wrong_is_one_line(tmp_path):
     with pytest.raises(MissingFileError, match=r"transforms\.json"):
         read_posed(tmp_path)
-    cameras = photographed(tmp_path)
+    cameras = rendered(tmp_path)
     colmap(tmp_path, cameras, model="OPENCV")
     with pytest.raises(InputError, match="undistort first"):
         read_posed(tmp_path)
