@@ -40,7 +40,7 @@ def view(name: str, file: Path, skeleton: Skeleton) -> View:
 
 def main(folder: Path = HERE) -> None:
     """Write one sheet for each case."""
-    files, model = gallery.find_photographs(), geco.load(device="cpu")
+    files, model = gallery.find_images(), geco.load(device="cpu")
     pairs = []
     for source, target in PAIRS:
         skeleton = EYES if target == "runner" else HEAD  # its two ears cannot be told apart

@@ -14,7 +14,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 import geco
 from geco import batching, images, transport, viz
-from geco.demo import find_photographs
+from geco.demo import find_images
 from geco.transport.settings import TransportSettings
 
 HERE = Path(__file__).parent
@@ -25,7 +25,7 @@ INK, TEAL, ORANGE = "#222222", "#0f766e", "#c2410c"
 
 def main(folder: Path = HERE) -> None:
     """Write method.png."""
-    files = find_photographs()
+    files = find_images()
     pictures = [images.read(files[name]) for name in ("cheetah", "cub")]
     encoder = geco.load(size=SIZE, device="cpu")
     with torch.inference_mode():

@@ -24,7 +24,7 @@ def main(folder: Path = HERE) -> None:
     model = geco.load(device="cpu")
     with tempfile.TemporaryDirectory() as place:
         decoration = geco.decorate(write(quadruped(), Path(place) / "cat.ply"), model=model)
-    image = images.read(gallery.find_photographs()["runner"])
+    image = images.read(gallery.find_images()["runner"])
     found = geco.estimate_pose(decoration, image, model=model)
     print(found.reason or f"{int(found.inliers.sum())} of {len(found.matches)} matches agree")
     scene = pose.Scene(decoration.mesh)

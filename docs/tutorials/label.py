@@ -10,7 +10,7 @@ from pathlib import Path
 import geco
 from geco import demo, propagation
 
-demo.copy_photographs(Path("photos"))
+demo.copy_images(Path("photos"))
 model = geco.load()
 
 # %% [markdown]

@@ -10,7 +10,7 @@ from pathlib import Path
 import geco
 from geco import demo, images, viz
 
-demo.copy_photographs(Path("photos"))
+demo.copy_images(Path("photos"))
 model = geco.load()
 print(model.name, model.input_size, "px")
 

@@ -18,7 +18,7 @@ from geco.pose.settings import DecorateSettings
 sys.path.append("../figures")
 import quadruped
 
-demo.copy_photographs(Path("photos"))
+demo.copy_images(Path("photos"))
 quadruped.write(quadruped.quadruped(), Path("cat.ply"))
 model = geco.load()
 

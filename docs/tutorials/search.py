@@ -11,7 +11,7 @@ from pathlib import Path
 from geco import demo
 from geco.cli import run
 
-demo.copy_photographs(Path("photos"))
+demo.copy_images(Path("photos"))
 
 # %% [markdown]
 # ## Extract and index

@@ -28,7 +28,7 @@ def copy_examples(
     """
     from geco import demo
 
-    copied = demo.copy_photographs(_outputs.folder(folder))
+    copied = demo.copy_images(_outputs.folder(folder))
     for path in copied:
         print(path)
     notes.print(f"{len(copied)} images")

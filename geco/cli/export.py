@@ -101,7 +101,7 @@ def _image_files(given: list[Path] | None) -> list[Path]:
         from geco.demo import gallery
 
         try:
-            return list(gallery.find_photographs().values())
+            return list(gallery.find_images().values())
         except MissingFileError:
             raise MissingFileError(
                 "an exported model is checked on images: give some with --images, or pip install --no-deps gradio"

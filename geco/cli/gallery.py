@@ -37,7 +37,7 @@ def draw_gallery(
     from geco.demo import gallery
 
     _outputs.folder(output)
-    gallery.find_photographs()  # before anything is loaded: a missing package costs no waiting
+    gallery.find_images()  # before anything is loaded: a missing package costs no waiting
     encoder = options.load_model(model, layer=layer, size=size, device=device, dtype=dtype)
     backbone, config = None, encoder.config
     if encoder.adapted and config.untrained and not export.is_exported(model):  # whose backbone may be elsewhere

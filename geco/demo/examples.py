@@ -30,7 +30,7 @@ EXAMPLES = {
 }
 
 
-def find_photographs() -> dict[str, Path]:
+def find_images() -> dict[str, Path]:
     """The files of the example images in the installed package, by name."""
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
@@ -48,9 +48,9 @@ def find_photographs() -> dict[str, Path]:
     return paths
 
 
-def copy_photographs(folder: Path) -> list[Path]:
+def copy_images(folder: Path) -> list[Path]:
     """The example images as `NAME.jpg` in a folder; a file of that name with other content is never replaced."""
-    sources = find_photographs()
+    sources = find_images()
     targets = {name: folder / f"{name}.jpg" for name in sources}
     for name, source in sources.items():
         digest, expected = files.sha256(source), EXAMPLES[name].sha256

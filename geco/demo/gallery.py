@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from geco import api, images, viz
-from geco.demo.examples import find_photographs
+from geco.demo.examples import find_images
 from geco.matching.settings import MatchSettings
 from geco.models import Extractor
 from geco.system import Progress, files, silent
@@ -60,7 +60,7 @@ def draw(
     `backbone`, the encoder before training, adds a picture of what training changed.
     """
     times: dict[str, float] = {}
-    pictures = {name: images.read(path) for name, path in find_photographs().items()}
+    pictures = {name: images.read(path) for name, path in find_images().items()}
     with _timed("encoding four images", times):
         tour = Tour(encoder, pictures, threshold=threshold)
     exhibits = tour.exhibits()

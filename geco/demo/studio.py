@@ -149,7 +149,7 @@ class Studio:
         files, points = EXAMPLES[name]
         for file in files:
             if file not in self.examples:
-                pixels = images.read(gallery.find_photographs()[file])
+                pixels = images.read(gallery.find_images()[file])
                 self.examples[file] = uploads.of_pixels(pixels, f"{file}.jpg", self.settings)
         identities = [session.add(self.examples[file]) for file in files]
         board = Board()

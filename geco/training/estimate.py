@@ -33,10 +33,10 @@ def plan(
 ) -> Plan:
     """What `fit` would do with the same arguments, and the errors it would raise before its first step."""
     setup = set_up(config, train, valid, folder, world=processes)
-    most = config.sampling.per_category
+    most = {group: config.sampling.most(group.partition("/")[0]) for group in setup.counts}
     model, images = setup.model, 2 * -(-setup.keys.size // config.accumulate)
     return Plan(
-        pairs={group: (count, min(count, most or count)) for group, count in setup.counts.items()},
+        pairs={group: (count, min(count, most[group] or count)) for group, count in setup.counts.items()},
         validation={name: len(setup.valid.get(name, ())) for name in valid},
         steps_per_epoch=len(setup.keys),
         steps=setup.total,

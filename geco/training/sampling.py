@@ -71,9 +71,9 @@ def draw(
     Each group has a generator of its own, so adding a dataset does not change what is drawn from the others. Runs of
     `in_a_row` pairs stay within one group (a group's last run may be shorter).
     """
-    most = settings.per_category
     drawn = []
     for (dataset, category), indices in groups.items():
+        most = settings.most(dataset)
         rng = np.random.default_rng((seed, epoch, crc32(f"{dataset}/{category}".encode())))
         few = most is None or len(indices) <= most
         drawn.append(indices if few else rng.choice(indices, most, replace=False))
@@ -119,6 +119,8 @@ class EpochSampler:
         return ((self.epoch, int(index)) for index in share(order, rank=self.rank, world=self.world))
 
     def __len__(self) -> int:
-        most = self.settings.per_category
-        drawn = sum(min(len(indices), most or len(indices)) for indices in self._groups.values())
+        drawn = sum(
+            min(len(indices), self.settings.most(dataset) or len(indices))
+            for (dataset, _), indices in self._groups.items()
+        )
         return drawn // self.world

@@ -71,6 +71,7 @@ class SamplingSettings:
     """Balance between categories of very different size, and between annotated pairs and pairs of one image."""
 
     per_category: int | None = 800  # pairs per category and dataset in an epoch, all if fewer; None: always all
+    factors: Mapping[str, float] = field(default_factory=dict)  # of per_category, by dataset; 1 where none is given
     in_a_row: int = 1  # pairs of one category that follow each other: more for pairing "all" to compare
 
     self_pairs: float = 0.0  # share of the pairs that become two views of their source image …
@@ -82,12 +83,21 @@ class SamplingSettings:
             raise InputError(
                 f"per_category counts pairs, expected 1 or more (or None for all), got {self.per_category}"
             )
+        for dataset, factor in self.factors.items():
+            if not factor > 0:
+                raise InputError(f"factors.{dataset} multiplies per_category, expected a number above 0, got {factor}")
         if self.in_a_row < 1:
             raise InputError(f"in_a_row counts pairs, expected 1 or more, got {self.in_a_row}")
         if not 0 <= self.self_pairs <= 1:
             raise InputError(f"self_pairs is a share, expected 0 to 1, got {self.self_pairs}")
         if self.self_points < 1:
             raise InputError(f"self_points counts points, expected 1 or more, got {self.self_points}")
+
+    def most(self, dataset: str) -> int | None:
+        """Pairs of each category of a dataset in an epoch, at most; None: all."""
+        if self.per_category is None:
+            return None
+        return max(1, round(self.per_category * self.factors.get(dataset, 1.0)))
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,8 @@ def set_up(
 ) -> Setup:
     """The run with these settings on these datasets, for process `rank` of `world`; mistakes are named here."""
     pairs = Joint(train)
+    if unknown := sorted(config.sampling.factors.keys() - train.keys()):
+        raise InputError(f"sampling.factors names {unknown[0]}, but the training sets are {', '.join(train)}")
     if config.needs_masks:
         check_masks(pairs.datasets)
         check_foreground(pairs.datasets)

@@ -63,7 +63,7 @@ def fresh(visitor, address):
 @pytest.fixture
 def pair(fresh):
     """A cheetah on the left and a cub on the right, both uploaded."""
-    files = gallery.find_photographs()
+    files = gallery.find_images()
     fresh.upload(files["cheetah"], 0)
     fresh.upload(files["cub"], 1)
     return fresh
@@ -84,7 +84,7 @@ def test_a_clicked_eye_is_found_on_the_cub(pair, pictures):
 
 
 def test_a_tail_is_not_visible_in_a_portrait(fresh, pictures):
-    files = gallery.find_photographs()
+    files = gallery.find_images()
     fresh.upload(files["runner"], 0)
     fresh.upload(files["cheetah"], 1)
     with Image.open(files["runner"]) as runner:
@@ -179,7 +179,7 @@ def test_points_and_picture_are_downloaded(pair):
 
 def hostile(folder):
     """Files that are no images, and what the page should say."""
-    content = gallery.find_photographs()["cheetah"].read_bytes()
+    content = gallery.find_images()["cheetah"].read_bytes()
     Image.new("1", (10_000, 10_000)).save(folder / "huge.png")
     contents = {
         "cut.jpg": (content[: len(content) // 3], "damaged or cut short"),
@@ -217,7 +217,7 @@ def test_two_visitors_do_not_meet_and_leave_nothing_behind(pair, chromium, addre
     other = Visitor(chromium, address)
     (key,) = set(studio.sessions.open_ones) - before
     assert other.page.locator(".thumbnails li").count() == 0
-    other.upload(gallery.find_photographs()["lion"], 0)
+    other.upload(gallery.find_images()["lion"], 0)
     pair.click(*LEFT_EYE)
     other.click(100, 60)
     assert pair.page.locator(".thumbnails li").count() == 2
@@ -261,7 +261,7 @@ def test_an_answer_comes_at_once(pair, studio, pictures):
 def scored(studio):
     """Seconds that the scorer takes for one point in the two images of the pair, several times."""
     encoder = studio.encoders.first
-    files = gallery.find_photographs()
+    files = gallery.find_images()
     source, target = (encoder.extract(images.read(files[name])) for name in ("cheetah", "cub"))
     ready = matching.prepare(target)
     for x in np.linspace(50, 200, CLICKS):

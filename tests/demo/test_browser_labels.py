@@ -33,7 +33,7 @@ def studio(packaged_encoder):
 @pytest.fixture(scope="module")
 def sizes():
     """(width, height) of the images."""
-    pixels = {name: images.read(path) for name, path in gallery.find_photographs().items()}
+    pixels = {name: images.read(path) for name, path in gallery.find_images().items()}
     return {name: (one.shape[-1], one.shape[-2]) for name, one in pixels.items()}
 
 
@@ -49,7 +49,7 @@ def visitor(chromium, address):
 
 def folder_of(folder, names):
     for number, name in enumerate(names):
-        (folder / f"{number} {name}.jpg").write_bytes(gallery.find_photographs()[name].read_bytes())
+        (folder / f"{number} {name}.jpg").write_bytes(gallery.find_images()[name].read_bytes())
     (folder / "notes.txt").write_text("not an image")
     return folder
 

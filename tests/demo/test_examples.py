@@ -5,7 +5,7 @@ import importlib.util
 import pytest
 
 from geco.cli import run
-from geco.demo import copy_photographs, examples, find_photographs
+from geco.demo import copy_images, examples, find_images
 from geco.errors import InputError, MissingFileError
 from geco.system import files
 
@@ -24,7 +24,7 @@ def test_they_are_copied_as_they_are_and_a_second_time_kept(tmp_path, capsys):
     for path in copied:
         assert files.sha256(path) == examples.EXAMPLES[path.stem].sha256
     times = [path.stat().st_mtime_ns for path in copied]
-    copy_photographs(tmp_path / "new" / "photos")
+    copy_images(tmp_path / "new" / "photos")
     assert [path.stat().st_mtime_ns for path in copied] == times
 
 
@@ -32,7 +32,7 @@ def test_they_are_copied_as_they_are_and_a_second_time_kept(tmp_path, capsys):
 def test_another_image_of_that_name_is_spared_and_nothing_is_begun(tmp_path):
     (tmp_path / "runner.jpg").write_bytes(b"mine")
     with pytest.raises(InputError, match=r"runner\.jpg exists and is another image; choose another folder"):
-        copy_photographs(tmp_path)
+        copy_images(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["runner.jpg"]
 
 
@@ -41,14 +41,14 @@ def test_a_file_that_is_not_the_expected_one_is_not_copied(tmp_path, monkeypatch
     changed = {**examples.EXAMPLES, "lion": examples.Example(examples.EXAMPLES["lion"].file, "0" * 64)}
     monkeypatch.setattr(examples, "EXAMPLES", changed)
     with pytest.raises(InputError, match=r"has sha256 4c45ece00075…, expected 000000000000…; pip install"):
-        copy_photographs(tmp_path / "photos")
+        copy_images(tmp_path / "photos")
     assert not (tmp_path / "photos").exists()
 
 
 def test_without_gradio_one_line_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingFileError, match="pip install --no-deps gradio"):
-        copy_photographs(tmp_path)
+        copy_images(tmp_path)
 
 
 @needs_examples
@@ -56,6 +56,6 @@ def test_nothing_of_gradio_is_imported():
     import subprocess
     import sys
 
-    code = "import sys; from geco.demo import find_photographs; find_photographs(); assert 'gradio' not in sys.modules"
+    code = "import sys; from geco.demo import find_images; find_images(); assert 'gradio' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
-    assert set(find_photographs()) == set(examples.EXAMPLES)
+    assert set(find_images()) == set(examples.EXAMPLES)

@@ -59,11 +59,11 @@ def test_a_trained_model_is_shown_beside_its_backbone(tiny_folder, tmp_path):
 @needs_examples
 def test_the_points_lie_on_their_images():
     for points, name in ((gallery.FACE, "cheetah"), (gallery.TAIL, "runner")):
-        with Image.open(gallery.find_photographs()[name]) as picture:
+        with Image.open(gallery.find_images()[name]) as picture:
             assert all(0 < x < picture.width and 0 < y < picture.height for x, y in points.values())
 
 
 def test_without_gradio_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(FileNotFoundError, match="pip install --no-deps gradio"):
-        gallery.find_photographs()
+        gallery.find_images()

@@ -87,11 +87,11 @@ def test_argmax_in_float32_is_as_good_as_the_best(size):
 )
 def test_real_features_of_real_images_match_like_brute_force():
     """Every keypoint of the tour, on images of different sizes and aspect ratios, border pixels included."""
-    from geco.demo.gallery import FACE, find_photographs
+    from geco.demo.gallery import FACE, find_images
     from geco.models import Geco
 
     model = Geco.from_pretrained("focus-small", size=224, device="cpu")
-    files = find_photographs()
+    files = find_images()
     maps = {name: model.extract(files[name]) for name in ("cheetah", "cub", "lion", "runner")}
     corners = [(0.0, 0.0), (256.0, 0.0), (0.0, 256.0), (256.0, 256.0)]
     points = torch.tensor([*FACE.values(), *corners], dtype=torch.float64)

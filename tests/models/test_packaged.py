@@ -63,7 +63,7 @@ def test_the_licence_of_its_backbone_comes_with_it():
 @pytest.fixture(scope="module")
 def maps():
     """Feature maps of the gallery's images, by the packaged model and by its backbone."""
-    files = gallery.find_photographs()
+    files = gallery.find_images()
     found = {}
     for name in (NAME, "focus-small"):
         model = geco.load(name, size=weights.adapter_config(FOLDER).size, device="cpu")

@@ -73,6 +73,21 @@ def test_at_most_k_of_each_category_and_dataset_all_if_fewer(first, second, most
     assert counted == expected
 
 
+def test_a_factor_multiplies_k_for_one_dataset_only() -> None:
+    joint = Joint({"one": dataset({"a": 30, "b": 5}), "two": dataset({"a": 30})})
+    chosen = SamplingSettings(8, factors={"one": 2.0})
+    drawn = sampling.draw(joint.groups(), chosen, seed=0, epoch=0)
+    assert Counter((joint.locate(i)[0], joint[i].category) for i in drawn.tolist()) == {
+        ("one", "a"): 16,
+        ("one", "b"): 5,
+        ("two", "a"): 8,
+    }
+    assert len(sampling.EpochSampler(joint, chosen, seed=0)) == len(drawn)
+    assert SamplingSettings(None, factors={"one": 2.0}).most("one") is None
+    with pytest.raises(ValueError, match=r"factors.one multiplies per_category, expected a number above 0, got 0"):
+        SamplingSettings(factors={"one": 0.0})
+
+
 def test_none_takes_all_pairs() -> None:
     joint = Joint({"one": dataset({"a": 900, "b": 3})})
     assert sorted(sampling.draw(joint.groups(), SamplingSettings(None), seed=0, epoch=0)) == list(range(903))
