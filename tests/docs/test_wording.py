@@ -14,7 +14,6 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 ALLOWED = re.compile(
     r'"photographs(?:_of)?"'  # keys of reports, of published totals and of `geco data check --json`
     r"|`photographs`|--photographs"  # names that are still accepted
-    r"|\b(?:find|copy)_photographs\b"  # functions of geco.demo
     r"|Flickr users' photographs"  # works, of which the licences are
 )
 
