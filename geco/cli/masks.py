@@ -104,6 +104,8 @@ def _segmenter(
     from geco.masks import Saliency, Sam, own
     from geco.system import devices
 
+    if settings.hold_keypoints and maker != "u2net":
+        raise InputError(f"--hold-keypoints is for --with u2net, got --with {maker}")
     if maker == "own":
         return own, {"maker": maker}
     if maker == "sam":

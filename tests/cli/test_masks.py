@@ -176,3 +176,5 @@ def test_masks_of_squares_hold_their_keypoints_and_are_found_with_the_same_squar
     x, y = points.xy[points.visible][2].int().tolist()
     assert images.load_view(attached[0].source).mask[y, x]
     assert "holds masks made with" in str(call(*made).exception)  # without --hold-keypoints they would be others
+    result = call("coco", root, "--split", "train", "--hold-keypoints", "--out", tmp_path / "own")
+    assert str(result.exception) == "--hold-keypoints is for --with u2net, got --with own"
