@@ -103,8 +103,10 @@ def _best(
     if allowed is not None:
         check_finite(maps)  # a NaN beside the mask would go unnoticed
         maps = maps.masked_fill(~allowed, -torch.inf)
-    score, index = maps.flatten(1).max(-1)
-    place = geometry.pixel_centres(index, width=target.size[1]).to(maps.dtype)
+    # The best pixel of the best row: unlike the flattened map's maximum with its index, this is vectorised.
+    score, row = maps.amax(-1).max(-1)
+    column = maps[torch.arange(len(maps), device=maps.device), row].argmax(-1)
+    place = geometry.pixel_centres(row * target.size[1] + column, width=target.size[1]).to(maps.dtype)
     if settings.mode == "soft":
         place = _centre_of_mass(maps, place, target, settings)
     return place, score

@@ -41,8 +41,8 @@ def prepare(target: FeatureMap, settings: MatchSettings = MatchSettings()) -> Ta
     features = unbatched(target)
     values = features.unit().values if settings.normalise == "before" else features.values
     height, width = features.size if settings.upsample else features.grid
-    rows, row_squares, row_products = _interpolation(features.grid[0], height, values.dtype, values.device)
-    columns, column_squares, column_products = _interpolation(features.grid[1], width, values.dtype, values.device)
+    rows, row_pairs = _interpolation(features.grid[0], height, values.dtype, values.device)
+    columns, column_pairs = _interpolation(features.grid[1], width, values.dtype, values.device)
     if settings.normalise != "after":
         inverse_norm = values.new_ones(height, width)
     else:
@@ -52,12 +52,8 @@ def prepare(target: FeatureMap, settings: MatchSettings = MatchSettings()) -> Ta
         upright = (values[:, :-1] * values[:, 1:]).sum(0)
         falling = (values[:, :-1, :-1] * values[:, 1:, 1:]).sum(0)
         rising = (values[:, :-1, 1:] * values[:, 1:, :-1]).sum(0)
-        square = (
-            row_squares @ own @ column_squares.mT
-            + 2 * (row_squares @ level @ column_products.mT)
-            + 2 * (row_products @ upright @ column_squares.mT)
-            + 2 * (row_products @ (falling + rising) @ column_products.mT)
-        )
+        upper, lower = torch.cat([own, 2 * level], -1), torch.cat([2 * upright, 2 * (falling + rising)], -1)
+        square = row_pairs @ torch.cat([upper, lower]) @ column_pairs.mT
         inverse_norm = square.clamp_min(torch.finfo(square.dtype).tiny).rsqrt()
     return Target(values.flatten(1).mT.contiguous(), rows, columns, inverse_norm, features.size)
 
@@ -66,11 +62,11 @@ def prepare(target: FeatureMap, settings: MatchSettings = MatchSettings()) -> Ta
 @torch.inference_mode(False)  # a tensor that was made in inference mode could not be used where gradients are needed
 def _interpolation(
     cells: int, pixels: int, dtype: torch.dtype, device: torch.device
-) -> tuple[Float[Tensor, "m n"], Float[Tensor, "m n"], Float[Tensor, "m n1"]]:
+) -> tuple[Float[Tensor, "m n"], Float[Tensor, "m n2"]]:
     """Bilinear weights of one axis (align_corners=False, border clamped), and what they become inside ‖·‖².
 
-    With f the pixel's fraction between cell i and i+1: (1−f, f) at (i, i+1); their squares at the same places; and
-    the product f(1−f) at i, the place of the pair (i, i+1).
+    With f the pixel's fraction between cell i and i+1: (1−f, f) at (i, i+1). Inside ‖·‖² their squares at the same
+    n places, followed by the product f(1−f) at i, the place of the pair (i, i+1), of which there are n − 1.
     """
     position = (torch.arange(pixels, dtype=torch.float64, device=device) + 0.5) * (cells / pixels) - 0.5
     position = position.clamp(0, cells - 1)
@@ -81,7 +77,7 @@ def _interpolation(
     linear = (1 - f) * here + f * following
     squares = (1 - f) ** 2 * here + f**2 * following
     products = (f * (1 - f) * here)[:, : cells - 1]
-    return linear.to(dtype), squares.to(dtype), products.to(dtype)
+    return linear.to(dtype), torch.cat([squares, products], -1).to(dtype)
 
 
 def queries(
@@ -99,7 +95,8 @@ def score_maps(queries: Float[Tensor, "k c"], target: Target) -> Float[Tensor, "
     grid = (target.rows.shape[1], target.columns.shape[1])
     check_alike(queries, target.patches, channels=(queries.shape[-1], target.patches.shape[-1]))
     scores = (queries @ target.patches.mT).unflatten(-1, grid)
-    return (target.rows @ scores @ target.columns.mT).mul_(target.inverse_norm)
+    tall = (target.rows @ scores).flatten(0, -2)  # one product of all queries' rows is faster than one for each query
+    return (tall @ target.columns.mT).unflatten(0, (len(queries), len(target.rows))).mul_(target.inverse_norm)
 
 
 def unbatched(features: FeatureMap) -> FeatureMap:

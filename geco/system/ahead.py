@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -13,22 +14,25 @@ T = TypeVar("T")
 def groups(given: Iterator[Any], work: Callable[[Any], T], *, count: int) -> Iterator[Iterator[list[T]]]:
     """Lists of at most `count` results of `work`, in order; while the caller uses one, a thread works on the next.
 
-    `given` is walked through by the caller's own thread, one group ahead. What it or `work` raises is raised when it is
-    that group's turn.
+    The first group is computed by the caller's own thread, which also walks through `given`, one group ahead. What it
+    or `work` raises is raised when it is that group's turn.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="geco-ahead") as pool:
         try:
-            yield _groups(given, lambda item: pool.submit(work, item), count)
+            yield _groups(given, work, lambda item: pool.submit(work, item), count)
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _groups(given: Iterator[Any], submit: "Callable[[Any], Future[T]]", count: int) -> Iterator[list[T]]:
-    group = _submitted(given, submit, count)
-    while group:
-        results = [group.popleft().result() for _ in range(len(group))]
+def _groups(
+    given: Iterator[Any], work: Callable[[Any], T], submit: "Callable[[Any], Future[T]]", count: int
+) -> Iterator[list[T]]:
+    # Nobody uses a group before the first, so no thread is started for it: a single image is encoded without one.
+    results = [work(item) for item in islice(given, count)]
+    while results:
         group = _submitted(given, submit, count)
         yield results
+        results = [group.popleft().result() for _ in range(len(group))]
 
 
 def _submitted(given: Iterator[Any], submit: "Callable[[Any], Future[T]]", count: int) -> "deque[Future[T]]":
