@@ -68,8 +68,10 @@ def test_the_table_has_every_format_and_the_numbers_of_geco_evaluate(geco, place
     report = json.loads(geco(*alone)[1])
     assert float(rows[0]["CUB"]) == 100 * report["values"]["geco PCK@0.1"]
     values = json.loads((out / "report.json").read_text())["values"]
-    for key, value in report["values"].items():
-        assert values[f"dinov2-base on cub test: {key}"] == value
+    # Mean scores may differ by the rounding of float32: the table groups points into matrix products in its own way.
+    assert {key: values[f"dinov2-base on cub test: {key}"] for key in report["values"]} == pytest.approx(
+        report["values"], rel=1e-6
+    )
 
     def encode(*_):
         raise AssertionError("an image is encoded again")
