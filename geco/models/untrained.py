@@ -1,7 +1,7 @@
 """The backbone that a model was trained from: whether it can be loaded here, and its licence."""
 
 from geco.errors import DISTRIBUTION
-from geco.models import shipped, weights
+from geco.models import saving, shipped, weights
 
 OURS = "Apache-2.0"  # licence of what we trained
 
@@ -17,6 +17,6 @@ def why_missing(name: str) -> str:
 
 def licence_of(name: str) -> str:
     """The licences of a packaged model: ours of the training, and that of the backbone it was trained from."""
-    config = weights.adapter_config(shipped.ASSETS / name)
-    _, source = weights.sources().get(config.untrained, ("", None))
-    return f"{OURS}; its backbone {config.untrained}: {source.licence}" if source and source.licence else OURS
+    backbone = saving.trained_from(weights.adapter_config(shipped.ASSETS / name).untrained)
+    _, source = weights.sources().get(backbone, ("", None))
+    return f"{OURS}; its backbone {backbone}: {source.licence}" if source and source.licence else OURS

@@ -40,17 +40,25 @@ def starting_from(config: TrainConfig, model: str) -> TrainConfig:
 
 
 def distilling(config: TrainConfig, teacher: str) -> TrainConfig:
-    """The recipe with another teacher, whose first blocks are the student and which sees images at its own size."""
+    """The recipe with another teacher, whose first blocks are the student and which sees images at its own size.
+
+    A teacher that is itself an adapter takes no second one: it is merged, and all blocks of the student are trained.
+    """
     place, folder = _noted(teacher), models.find_adapter(teacher)
-    size = models.locate(teacher).source.size if folder is None else models.adapter_config(folder).size
-    encoder = replace(config.encoder, backbone=place, lora=None)
+    taught = None if folder is None else models.adapter_config(folder)
+    size = models.locate(teacher).source.size if taught is None else taught.size
+    encoder = replace(config.encoder, backbone=place)
+    if taught is not None and taught.lora is not None:
+        encoder = replace(encoder, lora=None)
+    whole = encoder.lora is None
     return replace(
         config,
         encoder=encoder,
         augment=replace(config.augment, size=size),
         loss=replace(config.loss, name="distill", distill=replace(config.loss.distill, teacher=place)),
         pairing="given",
-        unfreeze=config.unfreeze or 1,  # an adapter would have been the other way to have something to train
+        unfreeze=config.unfreeze or (int(encoder.options.get("layer", 1)) if whole else 0),
+        unfreeze_norm=config.unfreeze_norm or whole,
     )
 
 

@@ -36,21 +36,24 @@ PRESETS: dict[str, TrainConfig] = {
         calibrate=True,
         workers=1,
     ),
-    # Two cores, no GPU: the first blocks of a model learn to be that model (docs/training.md); for --distill.
+    # Two cores, no GPU: a model learns to be itself on images of 168 pixels (docs/training.md); for --distill.
     "xs-cpu": TrainConfig(
-        encoder=EncoderConfig(backbone="geco-s", options={"layer": 5}, size=168, lora=None),
+        encoder=EncoderConfig(
+            backbone="geco-s",
+            options={"layer": 11, "norm": True},
+            size=168,
+            lora=LoraSettings(rank=32, alpha=32.0, projections=("query", "key", "value", "output", "fc1", "fc2")),
+        ),
         augment=AugmentSettings(size=280),
         loss=LossSettings(
             name="distill",
             reduction="conditional",
             distill=DistillSettings(teacher="geco-s", weight_labels=0.1),
         ),
-        unfreeze=5,
-        unfreeze_norm=True,
         batch_size=4,
-        learning_rate=3e-4,
+        learning_rate=5e-4,
         schedule="cosine",
-        warmup=50,
+        warmup=40,
         clip=1.0,
         steps=1000,
         epochs=100,

@@ -183,14 +183,25 @@ def test_another_teacher_brings_its_size_and_its_first_blocks(teacher):
     assert other.encoder.backbone == models.release_name("geco-s")
     assert other.encoder.options == settings.encoder.options
     adapter = distilling(preset("paper"), teacher)
-    assert (adapter.encoder.lora, adapter.pairing, adapter.loss.name) == (None, "given", "distill")
+    assert (adapter.pairing, adapter.loss.name) == ("given", "distill")
 
 
-def test_the_recipe_trains_every_block_of_its_student():
+def test_the_recipe_trains_an_adapter_of_a_whole_teacher_and_every_block_of_one_that_is_an_adapter(teacher):
     recipe = preset("xs-cpu")
-    assert recipe.unfreeze == recipe.encoder.options["layer"]
-    assert recipe.unfreeze_norm
-    assert recipe.encoder.lora is None
+    whole, adapter = distilling(recipe, "geco-s"), distilling(recipe, teacher)
+    assert (whole.encoder.lora, whole.unfreeze, whole.unfreeze_norm) == (recipe.encoder.lora, 0, False)
+    assert recipe.encoder.lora is not None
+    assert (adapter.encoder.lora, adapter.unfreeze, adapter.unfreeze_norm) == (None, 11, True)
+
+
+def test_the_recipe_begins_as_its_teacher_and_fits_in_a_small_file():
+    model = build(distilling(preset("xs-cpu"), "geco-s"))
+    taught = geco.load("geco-s", size=168, device="cpu")
+    pixels = torch.rand(1, 3, 168, 168, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        ours, theirs = (encoder(**encoder.prepare(pixels, (168, 168))) for encoder in (model, taught))
+    assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+    assert 2 * model.trainable() < 6_000_000  # bytes, in 16 bits
 
 
 @pytest.fixture(scope="module")
