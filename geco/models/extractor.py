@@ -128,7 +128,7 @@ class Extractor(ABC):
                     yield FeatureMap(values.clone(), picture.size)
 
     def _read(self, picture: images.Readable, draft: bool) -> Staged:
-        """The image read and staged; called in a thread of its own."""
+        """The image read and staged; called in threads."""
         image, least = _one_image(picture), self._least_side() if draft else None
         if least is not None and isinstance(image, str | Path | bytes):
             size = images.size_of(image)

@@ -1,5 +1,6 @@
-"""Work done ahead: groups of results, the next of which is computed in a thread while one is used."""
+"""Work done ahead: groups of results, the next of which is computed in threads while one is used."""
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,12 +13,12 @@ T = TypeVar("T")
 
 @contextmanager
 def groups(given: Iterator[Any], work: Callable[[Any], T], *, count: int) -> Iterator[Iterator[list[T]]]:
-    """Lists of at most `count` results of `work`, in order; while the caller uses one, a thread works on the next.
+    """Lists of at most `count` results of `work`, in order; while the caller uses one, threads work on the next.
 
-    The first group is computed by the caller's own thread, which also walks through `given`, one group ahead. What it
-    or `work` raises is raised when it is that group's turn.
+    There are as many threads as processors, but no more than `count`. `given` is walked through by the caller's own
+    thread, one group ahead. What it or `work` raises is raised when it is that group's turn.
     """
-    with ThreadPoolExecutor(1, thread_name_prefix="geco-ahead") as pool:
+    with ThreadPoolExecutor(min(count, os.cpu_count() or 1), thread_name_prefix="geco-ahead") as pool:
         try:
             yield _groups(given, work, lambda item: pool.submit(work, item), count)
         finally:
@@ -27,8 +28,12 @@ def groups(given: Iterator[Any], work: Callable[[Any], T], *, count: int) -> Ite
 def _groups(
     given: Iterator[Any], work: Callable[[Any], T], submit: "Callable[[Any], Future[T]]", count: int
 ) -> Iterator[list[T]]:
-    # Nobody uses a group before the first, so no thread is started for it: a single image is encoded without one.
-    results = [work(item) for item in islice(given, count)]
+    first = list(islice(given, count))
+    if len(first) == 1:  # nobody uses a group meanwhile: a single image is encoded without starting a thread
+        results = [work(first[0])]
+    else:
+        submitted = [submit(item) for item in first]
+        results = [one.result() for one in submitted]
     while results:
         group = _submitted(given, submit, count)
         yield results

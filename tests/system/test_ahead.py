@@ -28,6 +28,20 @@ def test_the_next_group_is_worked_on_while_one_is_used():
         assert began.wait(10), "the next group is not worked on"
 
 
+def test_items_of_a_group_are_worked_on_together_and_a_single_one_without_a_thread(monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    both = threading.Barrier(2, timeout=10)
+
+    def work(number):
+        both.wait()  # would not end if one were worked on after the other
+        return number
+
+    with ahead.groups(iter(range(4)), work, count=2) as groups:
+        assert list(groups) == [[0, 1], [2, 3]]
+    with ahead.groups(iter([1]), lambda _: threading.current_thread(), count=4) as groups:
+        assert list(groups) == [[threading.current_thread()]]
+
+
 def test_never_more_than_one_group_is_asked_for_ahead():
     asked = []
 
