@@ -40,7 +40,7 @@ class SearchSettings:
     count: int = 20  # images at most
     threshold: float | None = None  # similarity below which an image does not show the part; None: the model's
     probes: float = 0.1  # ivfpq: share of the groups that are looked through
-    shortlist: int = 400  # images at least, the index's best, whose own maps are scored coarsely; 10 × count if more
+    shortlist: int = 200  # images at least, the index's best, whose own maps are scored coarsely; 10 × count if more
     refined: int = 30  # images at least, the best of those, that are scored pixel by pixel; 2 × count if that is more
 
     def __post_init__(self) -> None:
