@@ -8,7 +8,8 @@ the median over rounds of images per second, extraction / bare encoder, `cpu_rat
 `ray_ratio` that of two Ray workers with one thread each / one process with all threads, from the first shard written
 to the last, so that starting Ray and loading the model twice do not count (they are `ray_start_seconds`).
 `memory_ratio` is the peak of a process that extracts all images over that of one that extracts a quarter of them: 1
-is flat. `speedup` is `ratio`.
+is flat. `encoder_share` is the share of an extraction's seconds in which it waits for the encoder's stream of maps:
+unlike ratios of two runs, a busy machine does not change it. `speedup` is `ratio`.
 """
 
 import argparse
@@ -55,6 +56,24 @@ def extracted(model, places, out, settings):
         bulk.run(job, model)
 
 
+class Timed:
+    """Seconds spent in a model's stream of maps, which is what the bare encoder does."""
+
+    def __init__(self, model):
+        self.seconds, self.stream = 0.0, model.extract_stream
+        model.extract_stream = self.timed
+
+    def timed(self, *arguments, **options):
+        maps = self.stream(*arguments, **options)
+        while True:
+            start = time.perf_counter()
+            one = next(maps, None)
+            self.seconds += time.perf_counter() - start
+            if one is None:
+                return
+            yield one
+
+
 def seconds(work, *arguments):
     """Wall-clock seconds and processor seconds of the work."""
     start = time.perf_counter(), time.process_time()
@@ -89,13 +108,14 @@ def measured(asked, folder):
     load = partial(geco.load, asked.model, size=asked.size)
     model, source = load(), write_images(folder / "photos", asked.images, asked.side)
     paths = sorted(source.iterdir())
+    timed, rounds = Timed(model), []
     bare(model, paths[:WARM])
-    rounds = []
     for number in range(asked.repeats):
         alone = seconds(bare, model, paths)
+        timed.seconds = 0.0
         whole = seconds(extracted, model, [source], folder / f"one{number}", ExtractSettings())
         one = {"bare": len(paths) / alone[0], "one": len(paths) / whole[0], "cpu": alone[1] / whole[1]}
-        one["core seconds"] = whole[1] / len(paths)
+        one |= {"core seconds": whole[1] / len(paths), "share": timed.seconds / whole[0]}
         if asked.ray:  # work is divided by shards: several for each worker
             settings = ExtractSettings(per_shard=asked.per_shard)
             rate, waited = extracted_by_ray(model, load, [source], folder / f"ray{number}", settings)
@@ -139,6 +159,7 @@ def main():
         "bytes_per_image": round(disk),
         "ratio": round(statistics.median(ratios), 3),
         "cpu_ratio": round(statistics.median(one["cpu"] for one in rounds), 3),
+        "encoder_share": round(statistics.median(one["share"] for one in rounds), 3),
         "spread": round(max(ratios) - min(ratios), 3),
         "ray_ratio": round(statistics.median(one["ray"] / one["one"] for one in rounds), 3) if asked.ray else None,
         "ray_start_seconds": round(statistics.median(one["waited"] for one in rounds), 1) if asked.ray else None,
@@ -146,10 +167,8 @@ def main():
         "memory_ratio": round(memory, 3),
     }
     print(json.dumps(result) if asked.json else "\n".join(f"{name}: {value}" for name, value in result.items()))
-    print(
-        "RESULT",
-        json.dumps({key: result[key] for key in ("ratio", "cpu_ratio", "ray_ratio", "speedup", "memory_ratio")}),
-    )
+    told = ("ratio", "cpu_ratio", "encoder_share", "ray_ratio", "speedup", "memory_ratio")
+    print("RESULT", json.dumps({key: result[key] for key in told}))
 
 
 if __name__ == "__main__":
