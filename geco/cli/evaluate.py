@@ -86,6 +86,9 @@ def keypoints(
     cache: Cache = None,
     limit: Limit = None,
     settings: Set = None,
+    failures: Annotated[
+        int, typer.Option(min=0, help="Pairs per category on sheets of misses, the worst first; needs --out.")
+    ] = 0,
     batch_size: Annotated[int, typer.Option(min=1, help="Images encoded at once.")] = KEYPOINTS.batch_size,
     memory: Annotated[float, typer.Option(help="GB of feature maps in memory.")] = KEYPOINTS.memory / GIGA,
     seed: Annotated[int, typer.Option(help="Random seed of the bootstrap.")] = KEYPOINTS.seed,
@@ -100,11 +103,15 @@ def keypoints(
     Example: [bold]geco evaluate keypoints cub data/CUB_200_2011 --protocol geco --protocol bbox-image --out runs/cub[/]
 
     Example: [bold]geco evaluate keypoints spair data/SPair-71k --compare dinov2-small runs/mine[/]
+
+    Example: [bold]geco evaluate keypoints coco my-animals --split val --failures 6 --out runs/mine[/]
     """
     from geco import checks, data, evaluation
     from geco.system import Processes
 
     named = protocols_named(tuple(protocol or ("geco",)))
+    if failures and out is None:
+        raise InputError("--failures draws sheets into the run folder; give --out FOLDER as well")
     out = None if out is None else _outputs.folder(out)
     names = compare or model or (None,)
     pairs = _pairs(data.load(dataset, root, split, settings or (), limit=limit), dataset)
@@ -151,6 +158,10 @@ def keypoints(
         if folder is not None:
             sheets = evaluation.keypoints.draw_examples(encoder, pairs, predictions, protocols, count=how.examples)
             figures = {**evaluation.keypoints.draw([report]), **sheets}
+        if figures is not None and failures:
+            missed = evaluation.keypoints.misses(pairs, predictions, protocols[0], how)
+            report = replace(report, tables=(*report.tables, *missed))
+            figures |= evaluation.keypoints.draw_failures(pairs, predictions, protocols[0], how, count=failures)
         _reports.present(report, out=folder, as_json=as_json and alone, figures=figures, quiet=as_json and not alone)
         reports.append(report)
     if len(reports) > 1:

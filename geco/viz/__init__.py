@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from geco.viz.html import embedded_image, escape, html_figure, html_table, page
     from geco.viz.matches import draw_components, draw_heatmap, draw_matches, draw_transfer, principal_components
     from geco.viz.meshes import SurfacePicture, draw_pose, draw_surface_matches, surface_colours
+    from geco.viz.misses import Miss, MissedPair, Place, miss_sheet
     from geco.viz.overlays import components_png, heat_png, labels_png
     from geco.viz.palette import PALETTE
     from geco.viz.parts import palette_image, part_colours, part_map

@@ -162,6 +162,16 @@ def test_examples_are_drawn_as_they_were_matched(geco, birds, tiny_folder, tmp_p
         assert all(of_case == {shape} for of_case in shapes), "patches are not upsampled under geco-apk"
 
 
+def test_failures_are_counted_and_drawn(geco, birds, tiny_folder, tmp_path):
+    words = ["evaluate", "keypoints", "cub", birds, "-m", tiny_folder, "--set", "n_pairs=12", "--sizes", "56"]
+    geco(*words, "--failures", "2", "--out", tmp_path / "run")
+    files = {path.name for path in (tmp_path / "run").iterdir()}
+    assert {"misses-geco.csv", "confusions-geco.csv"} <= files
+    assert [name for name in files if name.startswith("failures_")]
+    refused = geco(*words, "--failures", "2", fails=True)
+    assert "--failures draws sheets into the run folder; give --out" in str(refused.exception)
+
+
 def test_quality_is_drawn_against_the_speed_of_the_same_model(geco, birds, tiny_folder, tmp_path):
     evaluated, timed, both = (tmp_path / name for name in ("evaluated", "timed", "both"))
     geco("evaluate", "keypoints", "cub", birds, "-m", tiny_folder, "--limit", "4", "--out", evaluated)

@@ -107,6 +107,16 @@ def test_filters_and_crops(root, one_split):
 # --- masks --------------------------------------------------------------------------------------------
 
 
+def test_only_objects_with_an_outline_are_loaded_if_asked_for(root, one_split):
+    outline = np.zeros((60, 80), dtype=np.uint8)
+    outline[10:50, 5:35] = 1
+    for image in ("2009_900003", "2009_900007"):
+        write_mask(root / f"SegmentationObject/{image}.png", outline)
+    views = pascal_keypoints.load(root, "train", n_pairs=4, outlined=True).views
+    assert [view.image.stem for view in views] == ["2009_900003", "2009_900007"]
+    assert all(view.mask is not None for view in views), "the chairs beside the outlined buses have none"
+
+
 def test_the_mask_is_the_object_that_most_visible_keypoints_lie_on(root, one_split):
     labels = np.zeros((60, 80))
     labels[15:50, 5:25] = 3  # two points of the bus …

@@ -67,6 +67,7 @@ def load(
     min_keypoints: int = 3,
     min_shared: int = 3,
     min_box: float = 0.0,
+    outlined: bool = False,
     spare_benchmarks: bool = True,
     faults: list[str] | None = None,
 ) -> Pairs:
@@ -74,8 +75,9 @@ def load(
 
     `categories`: only these, with commas in between. `crop="square"` shows only a square around each object's box and
     a margin (a share of the box). Left out are objects with fewer than `min_keypoints` visible or a box whose longer
-    side is below `min_box` pixels and, with `spare_benchmarks`, images that a validation or test list of another
-    dataset has (`data.benchmark_lists`). `faults`: collects what is wrong and leaves it out.
+    side is below `min_box` pixels, with `outlined` those that VOC has no mask of and, with `spare_benchmarks`, images
+    that a validation or test list of another dataset has (`data.benchmark_lists`). `faults`: collects what is wrong and
+    leaves it out.
     """
     choose(split, SPLITS, what="split")
     choose(crop, ("none", "square"), what="crop")
@@ -91,7 +93,7 @@ def load(
                 continue
             with tolerating(faults):
                 view = _view(Path(root), record)
-                if _usable(view, min_keypoints=min_keypoints, min_box=min_box):
+                if _usable(view, min_keypoints=min_keypoints, min_box=min_box, outlined=outlined):
                     members.setdefault(record.category, []).append(len(views))
                     views.append(squared(view, margin=margin) if crop == "square" else view)
     count = N_PAIRS[split] if n_pairs is None else n_pairs
@@ -200,7 +202,8 @@ def _mask(path: Path, points: Keypoints, size: Size, *, likely: int | None) -> M
     return MaskFile(path, min(counts, key=lambda label: (-counts[label], label != likely, label)))
 
 
-def _usable(view: View, *, min_keypoints: int, min_box: float) -> bool:
+def _usable(view: View, *, min_keypoints: int, min_box: float, outlined: bool) -> bool:
     assert view.box is not None
     side = float((view.box[2:] - view.box[:2]).max())
-    return int(view.points.visible.sum()) >= min_keypoints and side >= min_box
+    has_mask = view.mask is not None or not outlined
+    return int(view.points.visible.sum()) >= min_keypoints and side >= min_box and has_mask

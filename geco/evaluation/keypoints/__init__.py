@@ -10,6 +10,7 @@ from geco.system import lazy
 
 if TYPE_CHECKING:
     from geco.evaluation.keypoints.comparison import compare
+    from geco.evaluation.keypoints.failures import draw_failures, misses
     from geco.evaluation.keypoints.journal import Journal, Prediction, digest, read_predictions
     from geco.evaluation.keypoints.pictures import draw, draw_examples, examples
     from geco.evaluation.keypoints.prediction import predict, run, ways

@@ -109,7 +109,7 @@ def _count(
     pairs: PairSequence, queries: Queries, outcome: Outcome, protocol: Protocol, settings: KeypointSettings
 ) -> ProtocolCounts:
     alphas = sorted({*protocol.alphas, *settings.radii, settings.main_alpha})
-    size = torch.tensor([_size(pair, protocol) for pair in pairs], dtype=torch.float64)
+    size = torch.tensor([side(pair, protocol) for pair in pairs], dtype=torch.float64)
     categories = [str(pair.category) for pair in pairs]
     names = sorted(set(categories))
     number = torch.tensor([names.index(category) for category in categories])
@@ -152,7 +152,7 @@ def _detector(
     return {name: Estimate(value[name], float(low[i]), float(high[i])) for i, name in enumerate(("auc", "ap"))}
 
 
-def _size(pair: Pair, protocol: Protocol) -> float:
+def side(pair: Pair, protocol: Protocol) -> float:
     """The side that α is a share of, in pixels of the target."""
     if protocol.threshold == "image":
         return float(max(pair.target.size))
