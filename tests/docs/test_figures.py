@@ -13,6 +13,7 @@ from scipy.spatial import cKDTree
 from geco import evaluation, pose
 from geco.data.pairs import Pairs
 from geco.data.skeletons import published_skeletons
+from geco.datasets import pascal_keypoints
 from geco.evaluation import Measure
 from geco.evaluation.keypoints.journal import Prediction
 from geco.models import weights
@@ -86,6 +87,22 @@ def test_parts_of_birds_are_counted_and_misses_located():
     assert queries["leg"] == 2
     assert (hits["eye"], hits["wing"], hits["tail"], hits.total()) == (1, 1, 0, 11)
     assert misses == {"at the twin": 1, "outside the box": 1, "elsewhere on the bird": 1}
+
+
+def test_ends_are_swapped_on_cars_that_head_the_other_way():
+    headings, car = script("headings"), pascal_keypoints.skeleton("car")
+    light, tail = car.names.index("L_HeadLight"), car.names.index("L_TailLight")
+    visible = torch.zeros(len(car.names), dtype=torch.bool)
+    visible[[light, tail]] = True
+    ahead = torch.zeros(len(car.names), 2)
+    ahead[light], ahead[tail] = torch.tensor([90.0, 50.0]), torch.tensor([10.0, 50.0])
+    back = ahead * torch.tensor([-1.0, 1.0]) + torch.tensor([100.0, 0.0])
+    pixels, box = torch.zeros(3, 100, 100, dtype=torch.uint8), torch.tensor([0.0, 0.0, 100.0, 100.0])
+    right, left = (View(pixels, (100, 100), Keypoints(xy, visible), box) for xy in (ahead, back))
+    pairs = Pairs((right, left), [(0, 1), (0, 0)], ["car", "car"], [car, car])
+    stays = Prediction(ahead[visible][None].double(), torch.ones(1, 2))  # every query at its own place in the picture
+    counts = headings.count(pairs, {0: stays, 1: stays})["all"]
+    assert counts == [{"queries": 2, "hits": 2, "swapped": 0}, {"queries": 2, "hits": 0, "swapped": 2}]
 
 
 def test_failures_are_counted_where_they_were_made():
