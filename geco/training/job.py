@@ -19,7 +19,7 @@ from geco.system import Processes, devices, processes
 from geco.training import checkpoint, validation
 from geco.training.averaging import Average
 from geco.training.batches import loader, parts_of
-from geco.training.build import parameter_groups, trainable
+from geco.training.build import parameter_groups, speed_up_attention, trainable
 from geco.training.checkpoint import State
 from geco.training.folder import VALIDATION, RunFolder
 from geco.training.sampling import Datasets
@@ -49,6 +49,7 @@ class Job:
         optimizer = torch.optim.Adam(groups, lr=config.learning_rate)
         self.average = Average(trainable(self.model), config.average) if config.average else None
         wrapped, self.optimizer = self.accelerator.prepare(self.model, optimizer)
+        speed_up_attention(self.model, config)
         self.stepper = Stepper(
             wrapped,
             self.optimizer,

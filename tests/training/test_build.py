@@ -1,5 +1,6 @@
 """The model at step 0, and what of it is trained."""
 
+import pytest
 import torch
 from torch.testing import assert_close
 from training_data import config, pairs
@@ -8,7 +9,7 @@ import geco
 from geco.models import Geco
 from geco.models.settings import EncoderConfig
 from geco.training import RunFolder, fit
-from geco.training.build import build, parameter_groups, trainable, transformer_blocks
+from geco.training.build import build, parameter_groups, speed_up_attention, trainable, transformer_blocks
 
 
 def test_unfrozen_blocks_are_trained_and_saved(vit, tmp_path):
@@ -51,3 +52,21 @@ def test_a_block_whose_learning_rate_is_half_moves_half_as_far(vit, tmp_path):
         for old, new in zip(transformer_blocks(before), transformer_blocks(after), strict=True)
     ]
     assert_close(moved[1] / moved[0], torch.tensor(2.0), atol=0.02, rtol=0)  # Adam's first step is its learning rate
+
+
+@pytest.mark.parametrize(("precision", "kernel"), [("bf16", "eager"), ("no", "sdpa")])
+def test_attention_computed_as_products_gives_the_same_features(vit, precision, kernel):
+    settings = config(vit, precision=precision)
+    model = build(settings)
+    inputs = model.prepare(torch.rand(2, 3, 98, 98))
+    before = model(**inputs)
+    speed_up_attention(model, settings)
+    assert model.backbone.encoder.config._attn_implementation == kernel
+    assert_close(model(**inputs), before, atol=1e-5, rtol=1e-5)
+
+
+def test_attention_over_many_patches_is_left_to_the_kernel_that_needs_no_matrix(vit, monkeypatch):
+    monkeypatch.setattr("geco.training.build.MOST_PATCHES", 48)  # 7 × 7 are more
+    model = build(config(vit, precision="bf16"))
+    speed_up_attention(model, config(vit, precision="bf16"))
+    assert model.backbone.encoder.config._attn_implementation == "sdpa"
