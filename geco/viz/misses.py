@@ -14,7 +14,9 @@ from geco.viz import canvas
 from geco.viz.canvas import Picture
 from geco.viz.palette import MATCH, QUERY, TWIN
 
-Place = Literal["twin", "other", "outside", "elsewhere"]
+Place = Literal[
+    "twin", "other", "outside", "elsewhere"
+]  # where a miss went; "other": another keypoint, "outside": off the box
 ACROSS = 2  # pairs beside each other
 LINE = 72  # characters of the names under a pair
 
