@@ -161,8 +161,9 @@ def speed_up_attention(model: Geco, config: TrainConfig) -> None:
     if config.precision != "bf16" or model.device.type != "cpu" or patches > MOST_PATCHES:
         return
     for module in encoder.modules() if isinstance(encoder, nn.Module) else ():
-        if hasattr(module, "set_attn_implementation"):
-            module.set_attn_implementation("eager")
+        choose: Any = getattr(module, "set_attn_implementation", None)
+        if choose is not None:
+            choose("eager")
 
 
 def parameter_groups(model: nn.Module, layer_decay: float = 1.0) -> list[dict[str, Any]]:
